@@ -13,7 +13,7 @@ from holdfast.system.paths import Paths
 
 PLATFORMS = ("simulated", "telegram", "irc", "matrix", "web")
 TITLES = (
-    "What takes the room on the disk?",
+    "What uses the disk space?",
     "Rename the photos by date",
     "A timer for the tide table",
     "Why does the build fail on Fridays",

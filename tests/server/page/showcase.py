@@ -5,9 +5,9 @@ import time
 from typing import Any
 
 _PLAN = """\
-Here is what I found. Of the **42 GB** in use, most is old logs:
+Of the **42 GB** in use, most is old logs:
 
-| folder | size | oldest |
+| directory | size | oldest |
 |:-------|-----:|:-------|
 | `/var/log/journal` | 18.2 GB | March |
 | `~/backups` | 11.4 GB | May |
@@ -15,17 +15,17 @@ Here is what I found. Of the **42 GB** in use, most is old logs:
 
 I would do two things:
 
-1. Keep two weeks of the journal, and say so once and for all
-2. Thin the backups: one a week for those older than a month
+1. Limit the journal to two weeks
+2. Keep one backup per week after a month
 
 ```python
 def keep(backup: Path, today: date) -> bool:
-    \"\"\"One a week, once it is older than a month.\"\"\"
+    \"\"\"Keep one per week after a month.\"\"\"
     day = date.fromisoformat(backup.stem)
     return (today - day).days < 31 or day.isoweekday() == 7  # Sundays
 ```
 
-> Nothing is deleted yet. Shall I go on?
+> Nothing is deleted yet. Shall I continue?
 """
 
 
@@ -42,10 +42,10 @@ Filesystem      Size  Used Avail Use% Mounted on
 /dev/vda1        48G   42G  3.8G  92% /"""
 
 _MESSAGES: list[dict[str, Any]] = [
-    {"type": "user", "text": "The disk of the little server is nearly full. What takes the room?"},
+    {"type": "user", "text": "The disk of the small server is almost full. What uses the space?"},
     {
         "type": "assistant",
-        "text": "I look at the disk first, and then at what is large.",
+        "text": "I check the disk first, then the largest directories.",
         "reasoning": [{"text": "df first; then du on the usual suspects, largest first."}],
         "calls": [
             _call("c1", "terminal", command="df -h /"),
@@ -60,7 +60,7 @@ _MESSAGES: list[dict[str, Any]] = [
 ]
 
 TITLES = [
-    "What takes the room on the disk?",
+    "What uses the disk space?",
     "Rename the photos by date",
     "A timer for the tide table",
     "Why does the build fail on Fridays",
