@@ -187,7 +187,7 @@ async def test_the_notice_of_a_stop_that_suspends_its_session(
     harness.say("/stop")
     await harness.sent(1)
     harness.say("/stop")
-    assert "set aside" in (await harness.texts(3))[2]
+    assert "/resume" in (await harness.texts(3))[2]
     tracking.check(CommandEffect, c.SuspendSession)
 
 
