@@ -20,9 +20,9 @@ _CHUNK_BYTES = 64 * 1024
 
 
 class EventBuffer(Generic[T]):
-    """Owns the events that were received, are not durable yet, and that the vendor would not send
-    again, in order. It belongs to the platform and not to one connection: a store that cannot write
-    may outlast any of them."""
+    """Owns the received events that are not durable yet and that the vendor would not send again,
+    in order. It belongs to the platform and not to one connection: a store that cannot write may
+    outlast any connection."""
 
     def __init__(self, max_events: int = 10_000) -> None:
         self._max_events = max_events
@@ -48,15 +48,16 @@ class EventBuffer(Generic[T]):
                 await after(handled)
 
     def clear(self) -> None:
-        """For vendors that send again what was not acknowledged."""
+        """Drop all events, for vendors that send unacknowledged events again."""
         self._events.clear()
 
     def log_pending(self, account: str) -> None:
-        """Call it when a connection ends: what is still here when the process ends is lost."""
+        """Log what is buffered when a connection ends: events that are still here when the process
+        ends are lost."""
         if self._events:
             log.warning(
-                "%d messages to %s were received but could not be stored; retrying on its next "
-                "connection.",
+                "%d messages to %s were received but could not be stored; retrying on its "
+                "next connection",
                 len(self._events),
                 account,
                 extra={"action": "messages_buffered"},
@@ -84,7 +85,5 @@ async def read_body(
         on_chunk()
         body += chunk
         if len(body) > max_bytes:
-            raise AttachmentUnavailable(
-                "it is larger than {max_bytes} MB", max_bytes=max_bytes // 2**20
-            )
+            raise AttachmentUnavailable("larger than {max_mb} MB", max_mb=max_bytes // 2**20)
     return bytes(body)

@@ -50,7 +50,7 @@ async def test_a_file_of_a_message_is_stored_and_its_text_is_extracted(
         assert "uploads/notes.html" in text
     (request,) = shared_gateway.model_requests("by chat?")
     before = [str(each["content"]) for each in request["messages"]]
-    assert any("look\n\n[Attached then, and not here: older.html]" in each for each in before)
+    assert any("look\n\n[Attached then, not available now: older.html]" in each for each in before)
 
 
 async def test_the_same_request_again_is_the_same_message(

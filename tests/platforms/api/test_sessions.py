@@ -220,7 +220,7 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
         await until(lambda: shared_gateway.ledger()["accepted"] == before["accepted"] + 2)
         assert (await chat(http, "/stop", session="stopped")) == (200, "Stopped.")
         assert (await waiting)[0] == 409
-        with pytest.raises(openai.ConflictError, match="given up: stopped by its user"):
+        with pytest.raises(openai.ConflictError, match="cancelled: stopped by its user"):
             await endless
     assert len(shared_gateway.model_requests("endless")) == 1
     assert await chat(http, "still here?", session="stopped") == (200, "You said: still here?")

@@ -232,7 +232,7 @@ STREAMS: list[tuple[str, Sequence[TurnEvent], str]] = [
     (
         "a call that is made again says so",
         [TextStreamed("bro"), StreamVoided("it broke"), TextStreamed("whole"), ended("whole")],
-        "bro\n\n[it broke; once more]\n\nwhole",
+        "bro\n\n[it broke; trying again]\n\nwhole",
     ),
     ("one made again before it spoke does not", [StreamVoided("it broke"), ended("a")], "a"),
     ("another end than streamed", [TextStreamed("yes"), ended("no")], "yes\n\nno"),

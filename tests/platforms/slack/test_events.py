@@ -184,7 +184,7 @@ async def test_a_refused_command_gets_a_reason_and_one_that_cannot_be_stored_fai
         vendor.say("hello")
         await until(lambda: len(vendor.acks) == 2)
     (refused,) = [each for each in vendor.acks if each["type"] == "slash_commands"]
-    assert refused["answer"]["payload"] == {"text": "You may not do this here."}
+    assert refused["answer"]["payload"] == {"text": "You are not allowed to do this here."}
     assert [each["payload"]["command"] for each in vendor.waiting] == ["/new"]
     assert [each.text for each in intake.accepted] == ["hello"]
 

@@ -81,7 +81,10 @@ async def test_button_presses_and_commands_are_forms_and_an_unknown_sender_gets_
         vendor.press(asked, "/approve 1")
         vendor.command("/holdfast", "say & do ü")
         await until(lambda: len(vendor.acks) == 3)
-    assert json.loads(vendor.acks[0]["answer"]["payload"])["text"] == "You may not do this here."
+    assert (
+        json.loads(vendor.acks[0]["answer"]["payload"])["text"]
+        == "You are not allowed to do this here."
+    )
     assert [each.text for each in intake.accepted] == ["/approve 1", "say & do ü"]
 
 

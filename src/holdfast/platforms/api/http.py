@@ -28,7 +28,7 @@ def has_token(request: web.Request, token: Secret) -> bool:
 
 
 def bearer_token(request: web.Request) -> str | None:
-    """The token of the request, valid or not; None: it has none."""
+    """The token of the request, valid or not; None if it has none."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     return given.strip() if kind.lower() == "bearer" else None
 
@@ -76,7 +76,7 @@ class OpenAiError(Exception):
         }
 
     def to_response(self, *, has_id: bool = False) -> web.Response:
-        """`has_id`: the request gave its message an id."""
+        """`has_id`: whether the request gave its message an id."""
         headers = {}
         if self.retry is RetryAdvice.NO or (self.retry is RetryAdvice.WITH_ID and not has_id):
             headers["x-should-retry"] = "false"
@@ -121,8 +121,8 @@ async def stream_events(
     keepalive_interval: float = KEEPALIVE_INTERVAL,
     write_timeout: float = WRITE_TIMEOUT,
 ) -> web.StreamResponse:
-    """Writes the chunks as they come, with keep-alives while tools work. A client that disconnects
-    ends the stream, never the turn."""
+    """Writes the chunks as they arrive, with keep-alives while tools work. A client that
+    disconnects ends the stream, never the turn."""
     response = web.StreamResponse(headers={**_STREAM_HEADERS, **headers})
     try:
         await response.prepare(request)
@@ -136,7 +136,7 @@ async def stream_events(
         if request.transport is not None:
             request.transport.abort()
     except ConnectionError:
-        pass  # the answer is in the store, and the same message id fetches it
+        pass  # the answer is in the store, and a request with the same message id returns it
     return response
 
 

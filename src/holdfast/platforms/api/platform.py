@@ -45,16 +45,17 @@ from holdfast.system.pacing import IterationPacer
 
 MODEL = "holdfast"
 _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfast"}
-_LARGE_BODY = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+_LARGE_BODY = 256 * 1024  # bytes; parsing a larger body would block the event loop for too long
 _MAX_UNPACED = 64  # messages that are accepted in one iteration of the event loop
-_MAX_PACED = 16  # of those that wait, how many in each iteration
+_MAX_PACED = 16  # how many of the waiting ones, in each iteration
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
 class ApiPlatform:
-    """Owns the token; holds nothing of any session. A reply is sent once it can be fetched."""
+    """Owns the token; holds nothing of any session. A reply counts as sent when it can be
+    fetched."""
 
     name = "api"
     account = "default"
@@ -121,7 +122,7 @@ class ApiPlatform:
         if not has_token(request, self._token):
             raise OpenAiError(
                 401,
-                "this needs the gateway's token as `Authorization: Bearer …`; "
+                "this request needs the token of the gateway as `Authorization: Bearer …`; "
                 "`holdfast token` prints it.",
                 code="invalid_api_key",
             )
@@ -129,7 +130,7 @@ class ApiPlatform:
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
         asked, parsed = await _parse_body(request, parse_chat_request)
         if SESSION_HEADER in request.headers and parse_command(parsed.message.text) is not None:
-            # A crowd of messages waits for a chat command, and not the other way round.
+            # Messages wait for chat commands, not the other way round.
             with self._pacer.urgent(), self._turn_starts.urgent():
                 return await self._complete_chat(request, asked, parsed)
         if (place := self._pacer.enter()) is not None:
@@ -155,7 +156,8 @@ class ApiPlatform:
         if asked.previous_response_id:
             if SESSION_HEADER in request.headers:
                 raise bad_request(
-                    f"previous_response_id and {SESSION_HEADER} name two conversations; use one.",
+                    f"previous_response_id and {SESSION_HEADER} name different "
+                    "conversations; use one of them.",
                     param="previous_response_id",
                 )
             past = await self._processor.conversation_until(asked.previous_response_id)
@@ -171,7 +173,10 @@ class ApiPlatform:
         row = await self._processor.find_row(request.match_info["id"])
         if request.query.get("stream") == "true":
             if "starting_after" in request.query:
-                raise bad_request("a stream is told from its beginning.", param="starting_after")
+                raise bad_request(
+                    "starting_after is not supported; streams always start from the beginning.",
+                    param="starting_after",
+                )
             return await self._stream(request, row, _response_stream(row))
         if row.state in OPEN_STATES:
             return json_response(
@@ -186,14 +191,15 @@ class ApiPlatform:
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
         if request.match_info["id"] != MODEL:
-            raise OpenAiError(404, f"the one model here is {MODEL!r}.", code="model_not_found")
+            raise OpenAiError(404, f"the only model is {MODEL!r}.", code="model_not_found")
         return json_response(_MODEL_CARD)
 
     async def _not_found(self, request: web.Request) -> web.StreamResponse:
         raise OpenAiError(
             404,
-            f"there is no {request.method} {request.path} here; there are POST "
-            "/v1/chat/completions, POST /v1/responses, GET /v1/responses/{id} and GET /v1/models.",
+            f"{request.method} {request.path} does not exist; available are POST "
+            f"/v1/chat/completions, POST /v1/responses, GET /v1/responses/{{id}} and GET "
+            "/v1/models.",
             code="not_found",
         )
 
@@ -235,5 +241,5 @@ def _response_stream(row: InboxRow) -> responses.ResponsesApiStream:
 
 
 def _message_id_header(row: InboxRow) -> dict[str, str]:
-    """The id that attaches to this message, also for who did not give one."""
+    """The header with the id of this message, even if the request gave none."""
     return {MESSAGE_ID_HEADER: row.inbound.message_id}

@@ -5,7 +5,7 @@ from holdfast.core.ports.platform_plugin import PlatformPlugin
 
 
 class ApiSettings(PlatformSettings, frozen=True, kw_only=True):
-    token: str = ""  # a reference; "": one is made at the first start
+    token: str = ""  # a reference; "": one is created at the first start
 
 
 PLUGIN = PlatformPlugin(name="api", settings=ApiSettings, open=None)

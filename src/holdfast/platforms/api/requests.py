@@ -44,17 +44,17 @@ _IMAGE_DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,", re.ASCII)
 _ERROR_PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 NO_TOOLS = (
-    "`tools` in a request are not supported: the agent behind this gateway brings its own tools "
-    "and runs them itself. Leave `tools` out."
+    "`tools` in a request are not supported: the agent behind this gateway has its own "
+    "tools and runs them itself. Leave `tools` out."
 )
 NO_FORMAT = "only plain text answers are supported: leave `{param}` out."
 NO_CONVERSATION = (
-    "`conversation` is not supported: name the session in the header X-Holdfast-Session, or go "
-    "on from a response with `previous_response_id`."
+    "`conversation` is not supported: name the session in the header X-Holdfast-Session, "
+    "or continue a response with `previous_response_id`."
 )
 NO_BACKGROUND = (
-    "`background` is not needed: an answer is kept whether or not you wait for it. Leave it out "
-    "and fetch /v1/responses/{id}."
+    "`background` is not needed: an answer is stored whether or not you wait for it. Leave "
+    "it out and fetch /v1/responses/{id}."
 )
 
 
@@ -68,7 +68,7 @@ class FilePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentPart(FilePart, frozen=True, kw_only=True):
-    """A piece of content, in the words of either API."""
+    """A piece of content, with the fields of either API."""
 
     type: str
     file: FilePart | None = None
@@ -153,7 +153,7 @@ def describe_past_files(content: Content) -> str:
     """A note for files in the history of a request, which are not stored again."""
     parts = [] if not content or isinstance(content, str) else content
     names = [_file_part(part).filename or "a file" for part in parts if part.type in FILE_TYPES]
-    return f"[Attached then, and not here: {', '.join(names)}]" if names else ""
+    return f"[Attached then, not available now: {', '.join(names)}]" if names else ""
 
 
 def to_attachments(files: tuple[RequestFile, ...]) -> tuple[Attachment, ...]:
@@ -168,7 +168,8 @@ def _to_attachment(file: RequestFile) -> Attachment:
 
 
 def _file_part(part: ContentPart) -> FilePart:
-    """In a chat it is an object of its own, in a response its keys are those of the part."""
+    """The file fields. In a chat they are an object of their own, in a response they are fields of
+    the part."""
     return part.file if part.file is not None else part
 
 
@@ -176,8 +177,8 @@ def _parse_file(part: ContentPart, path: str, number: int) -> RequestFile:
     file = _file_part(part)
     if not file.file_data:
         raise bad_request(
-            f"{path}: a file comes with its data, as base64 in `file_data`; nothing is uploaded "
-            "here beforehand (`file_id`), and nothing fetched from elsewhere (`file_url`).",
+            f"{path}: a file must contain its data, as base64 in `file_data`; uploaded "
+            "files (`file_id`) and URLs (`file_url`) are not supported.",
             param=path,
         )
     head = _FILE_DATA_URL.match(file.file_data)
@@ -185,13 +186,13 @@ def _parse_file(part: ContentPart, path: str, number: int) -> RequestFile:
         encoded = file.file_data[head.end() :] if head else file.file_data
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise bad_request(f"{path}: the file's base64 data is damaged.", param=path) from None
+        raise bad_request(f"{path}: the base64 data of the file is invalid.", param=path) from None
     extension = mimetypes.guess_extension(head[1]) if head and head[1] else None
     return RequestFile(name=file.filename or f"file-{number + 1}{extension or ''}", data=data)
 
 
 def extract_text(content: Content, path: str, *, files: bool = False) -> str:
-    """`files`: there may be some, which say nothing here."""
+    """The text of a content. With `files`, file parts are allowed, and contribute no text."""
     if isinstance(content, str):
         return content
     known = _TEXT_TYPES | _IMAGE_TYPES | (FILE_TYPES if files else set())
@@ -223,12 +224,14 @@ def _parse_image(part: ContentPart, path: str) -> Image:
         try:
             base64.b64decode(data, validate=True)
         except ValueError:
-            raise bad_request(f"{path}: the image's base64 data is damaged.", param=path) from None
+            raise bad_request(
+                f"{path}: the base64 data of the image is invalid.", param=path
+            ) from None
         return Image(media_type=found[1], data=data)
     if url.startswith(("https://", "http://")):
         return Image(url=url)
     raise bad_request(
-        f"{path}: an image is a data: URL (`data:image/png;base64,…`) or an http(s) address.",
+        f"{path}: an image must be a data URL (`data:image/png;base64,…`) or an http(s) URL.",
         param=path,
     )
 
@@ -261,7 +264,7 @@ def parse_chat_request(body: bytes) -> tuple[ChatRequest, ApiConversation]:
     if request.tools or request.functions:
         raise bad_request(NO_TOOLS, param="tools", code="unsupported_parameter")
     if request.n not in (None, 1):
-        raise bad_request("only one answer is given: leave `n` out.", param="n")
+        raise bad_request("only one answer is supported: leave `n` out.", param="n")
     if (request.response_format or {}).get("type", "text") != "text":
         raise bad_request(NO_FORMAT.format(param="response_format"), param="response_format")
     parsed = [
@@ -290,7 +293,7 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         found = _ERROR_PATH.search(str(error))
         param = found[1] if found else None
-        raise bad_request(f"the request does not fit: {error}", param=param) from None
+        raise bad_request(f"the request is invalid: {error}", param=param) from None
     except RecursionError:
         raise bad_request("the request is nested too deeply.", code="invalid_json") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -357,7 +360,7 @@ def _parse_message(message: ChatMessage, path: str) -> str | Message | MessageWi
         case "tool":
             return ToolMessage(call_id=CallId(message.tool_call_id), name="", text=text)
     raise bad_request(
-        f"{path}.role: {message.role!r} is no role; there are system, developer, user, "
+        f"{path}.role: unknown role {message.role!r}; known are system, developer, user, "
         "assistant and tool.",
         param=f"{path}.role",
     )
@@ -385,14 +388,14 @@ def _parse_item(item: ResponsesItem, path: str) -> str | Message | MessageWithFi
             text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
             return ToolMessage(call_id=CallId(item.call_id), name="", text=text)
         case "reasoning":
-            return ""  # another model's thoughts are sealed to ours
+            return ""  # the reasoning of another model cannot be read by ours
     raise bad_request(
         f"{path}.type: an item of type {item.type!r} is not supported.", param=f"{path}.type"
     )
 
 
 def validate_header(value: str | None, name: str) -> str | None:
-    """A header's value, if it is there and can be a name."""
+    """The value of a header, if it is present and valid as a name."""
     if value is None:
         return None
     if not value or len(value) > _MAX_HEADER_LENGTH or not value.isprintable():
@@ -403,10 +406,10 @@ def validate_header(value: str | None, name: str) -> str | None:
 
 
 def to_inbound(conversation: ApiConversation, *, session: str | None, message_id: str) -> Inbound:
-    """The request as an event. Without a session it is a conversation of its own, and the past
-    it carries is that conversation's past."""
+    """Convert the request. Without a session it is a conversation of its own, whose history is the
+    one in the request."""
     chat_id = f"session/{session}" if session else f"request/{message_id}"
-    # Quoted, or the message c of session a/b would be taken for b/c of session a.
+    # Quoted, because otherwise message c of session a/b would equal message b/c of session a.
     event_id = f"session/{quote(session, safe='')}/{message_id}" if session else chat_id
     return Inbound(
         source=Source(platform="api", chat_id=chat_id, user_id="owner"),
@@ -414,7 +417,7 @@ def to_inbound(conversation: ApiConversation, *, session: str | None, message_id
         message_id=message_id,
         text=conversation.message.text,
         images=conversation.message.images,
-        # A program that asks wants each of its questions answered, by itself and in turn.
+        # A program wants each of its requests answered, separately and in order.
         busy_mode=BusyMode.QUEUE,
         mergeable=False,
         commands=session is not None,
@@ -425,10 +428,10 @@ def to_inbound(conversation: ApiConversation, *, session: str | None, message_id
 
 
 def is_same_message(one: Inbound, other: Inbound) -> bool:
-    """Whether two requests of one message id ask the same.
+    """Whether two requests with one message id ask the same.
 
-    In a session only the message counts: what else the request carries is not taken from it. Files
-    have become a line and pictures behind it.
+    In a session only the message counts, because nothing else of the request is used. Files have
+    become a line and pictures after the text.
     """
     if not _has_text(one, other.text) or one.images[: len(other.images)] != other.images:
         return False
@@ -454,4 +457,4 @@ def parse_response_id(response: str) -> InboxId:
 
 
 def response_not_found(response: str) -> OpenAiError:
-    return OpenAiError(404, f"there is no response {response!r}.", code="not_found")
+    return OpenAiError(404, f"response {response!r} does not exist.", code="not_found")

@@ -79,7 +79,7 @@ class RequestProcessor:
         return accepted.row
 
     async def wait_for_answer(self, row: InboxRow) -> MessageEnded:
-        """Waits for the answer; raises `OpenAiError` where there will be none."""
+        """Waits for the answer; raises `OpenAiError` if there will be none."""
         ended = await self._intake.wait_for_end(row.id)
         if ended is None:
             raise _gateway_stopped(row)
@@ -94,7 +94,7 @@ class RequestProcessor:
     async def stream_answer(
         self, row: InboxRow, answer_format: AnswerFormat
     ) -> AsyncGenerator[bytes, None]:
-        """The answer as it grows; an error is its last chunk."""
+        """The answer while it is written; an error is its last chunk."""
         yield b"".join(answer_format.start())
         try:
             async with self._intake.watch(row.id) as events:
@@ -125,12 +125,12 @@ class RequestProcessor:
             row = await self.find_row(response)
         if row.state is not InboxState.ANSWERED:
             raise bad_request(
-                f"{response} was not answered ({row.state}), so nothing can follow it; go on "
-                "from an earlier response.",
+                f"{response} was not answered ({row.state}), so nothing can follow it; "
+                "continue from an earlier response.",
                 param="previous_response_id",
             )
         if row.session_id is None or row.turn_id is None:
-            return ()  # a command: the gateway answered, and no conversation
+            return ()  # a command: answered by the gateway, without a conversation
         records = await self._reads.read(GetTranscript(session_id=row.session_id))
         last = max((r.seq for r in records if r.turn_id == row.turn_id), default=0)
         return tuple(record.message for record in records if record.seq <= last)
@@ -140,7 +140,7 @@ def _check_answered(ended: MessageEnded) -> MessageEnded:
     if ended.state in (InboxState.ANSWERED, InboxState.MERGED):
         return ended
     if ended.state is InboxState.SUPERSEDED:
-        text = f"this message was given up: {ended.reason or 'a command ended it'}."
+        text = f"this message was cancelled: {ended.reason or 'by a command'}."
         raise OpenAiError(409, text, code=ended.state, retry=RetryAdvice.NO)
     status = 403 if ended.state is InboxState.REFUSED else 502
     raise OpenAiError(status, ended.text or ended.reason, code=ended.state, retry=RetryAdvice.NO)
@@ -149,19 +149,19 @@ def _check_answered(ended: MessageEnded) -> MessageEnded:
 def _gateway_stopped(row: InboxRow) -> OpenAiError:
     return OpenAiError(
         503,
-        "the gateway stopped before this was answered. The message is kept and will be answered: "
-        f"send it again with {MESSAGE_ID_HEADER}: {row.inbound.message_id}",
+        "the gateway stopped before this was answered. The message is stored and will be "
+        f"answered: send it again with {MESSAGE_ID_HEADER}: {row.inbound.message_id}",
         code="stopped",
         retry=RetryAdvice.WITH_ID,
     )
 
 
 class AnswerText:
-    """Turns the events of a turn into one growing text, since nothing that was streamed can be
-    taken back. Owns the text of the current step.
+    """Turns the events of a turn into one growing text, because streamed text cannot be withdrawn.
+    Owns the text of the current step.
 
-    A further step begins a new paragraph, a step that is repeated says so, and the part of the
-    final text that was not streamed comes at the end.
+    Each step begins a new paragraph, a repeated step is announced, and the part of the final text
+    that was not streamed comes at the end.
     """
 
     def __init__(self) -> None:
@@ -169,14 +169,14 @@ class AnswerText:
         self._gap = ""  # precedes the next text
 
     def delta(self, event: TurnEvent) -> str:
-        """The text to send for this event; "": none."""
+        """The text to send for this event; "" if there is none."""
         match event:
             case TextStreamed():
                 return self._emit(event.text)
             case StepEnded() if self._sent:
                 self._start_over("\n\n")
             case StreamVoided() if self._sent:
-                self._start_over(f"\n\n[{event.why}; once more]\n\n")
+                self._start_over(f"\n\n[{event.why}; trying again]\n\n")
             case MessageEnded():
                 return self._remainder(event.text)
         return ""
@@ -192,7 +192,7 @@ class AnswerText:
         sent = "".join(self._sent)
         if text.startswith(sent):
             return self._emit(text[len(sent) :])
-        self._start_over("\n\n")  # the client joined late, or the final answer is another
+        self._start_over("\n\n")  # the client joined late, or the final answer differs
         return self._emit(text)
 
     def _start_over(self, gap: str) -> None:
@@ -270,7 +270,7 @@ def _sse_data(body: dict[str, Any]) -> bytes:
 def response_body(
     ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float
 ) -> dict[str, Any]:
-    """An answer, or whatever else the message came to."""
+    """The body for a message that has ended."""
     status = _RESPONSE_STATUS.get(ended.state, "failed")
     frame = _response_skeleton(inbox_id, model=model, at=at)
     if status != "completed":
@@ -284,7 +284,7 @@ def response_body(
 
 
 def pending_response_body(row: InboxRow, *, model: str) -> dict[str, Any]:
-    """What can be said of a message that has not ended."""
+    """The body for a message that has not ended."""
     return {
         **_response_skeleton(row.id, model=model, at=row.accepted_at),
         "status": _RESPONSE_STATUS[row.state],
@@ -345,8 +345,8 @@ def _response_usage(used: Usage) -> dict[str, Any]:
 class ResponsesApiStream:
     """Turns events into the event stream of the Responses API, as one growing message.
 
-    The closing events carry the final text alone: what a step said on the way to its tools
-    was streamed, and is not part of the answer.
+    The closing events contain only the final text: the text of steps with tool calls was streamed,
+    but is not part of the answer.
     """
 
     def __init__(self, inbox_id: InboxId, *, model: str, at: float) -> None:
@@ -371,8 +371,8 @@ class ResponsesApiStream:
             yield from self._final_events(event)
 
     def on_error(self, error: OpenAiError) -> Iterator[bytes]:
-        """The failure in both ways it is read: as the end of the response by who keeps to the
-        API, and as an error by OpenAI's own client, which raises on nothing else."""
+        """The failure in both forms: as the end of the response, as the API specifies, and as an
+        error event, because OpenAI's own client raises on nothing else."""
         frame = _response_skeleton(self._inbox_id, model=self._model, at=self._at)
         failed = {**frame, "status": "failed", "error": _response_error(error.message)}
         yield self._event("response.failed", response=failed)

@@ -88,7 +88,7 @@ class SlackBacklog:
                     missed.append(message)
         except SendRejected as error:  # the app was removed from the chat, or may not read it
             log.info(
-                "Cannot fetch missed messages of %s: %s",
+                "Could not fetch missed messages of %s, which are skipped: %s",
                 chat,
                 error,
                 extra={"action": "history_refused"},
@@ -112,7 +112,7 @@ class SlackBacklog:
             if not cursor:
                 return
         log.warning(
-            "Too many missed messages in %s: the oldest beyond %d are skipped.",
+            "Too many missed messages in %s: the oldest, beyond %d, are skipped",
             chat,
             _MAX_PAGES * _PAGE_SIZE,
             extra={"action": "history_truncated"},
@@ -135,9 +135,9 @@ class SlackBacklog:
             except Throttled as error:
                 await self._sleep(error.retry_after)
             except UnreadableResponse as error:  # permanent: the whole page is unreadable
-                raise SendRejected(str(error)) from error
+                raise SendRejected("{error}", error=error) from error
             except OutcomeUnknown as error:  # a read may be repeated
-                raise NotConnected(str(error)) from error
+                raise NotConnected("{error}", error=error) from error
 
     async def _submit(self, receiver: SlackReceiver, message: SlackMessage) -> None:
         for delay in backoff_delays():

@@ -116,7 +116,11 @@ class SlackCheckpoint:
         try:
             await self._save()
         except TransientStoreError as error:
-            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
+            log.warning(
+                "Could not save the Slack checkpoint, so some messages may be read again: %s",
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
 
     @property
     def _processed_until(self) -> float:
@@ -131,7 +135,7 @@ class SlackCheckpoint:
             await asyncio.to_thread(self._write)
         except OSError as error:
             raise TransientStoreError(
-                "{path} cannot be written: {error}", path=self._path, error=error
+                "Could not write {path}: {error}", path=self._path, error=error
             ) from error
 
     def _write(self) -> None:

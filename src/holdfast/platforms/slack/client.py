@@ -93,14 +93,16 @@ def to_send_error(
     if status >= 500 or error in _UNKNOWN_OUTCOME_ERRORS or (status == 200 and not error):
         what = error or f"{status}"
         return OutcomeUnknown(
-            "Slack answered {method} with {what}: it may have been done", method=method, what=what
+            "Slack answered {method} with {what}; the request may have been processed",
+            method=method,
+            what=what,
         )
     if status == 429 or error in ("ratelimited", "rate_limited"):
         wait = headers.get("Retry-After", "")
         seconds = float(wait) if wait.isascii() and wait.isdigit() else _DEFAULT_RETRY_AFTER
-        return Throttled("Slack asks to wait with {method}", method=method, retry_after=seconds)
+        return Throttled("Slack rate-limits {method}", method=method, retry_after=seconds)
     if error in _BAD_TOKEN_ERRORS:
-        return SlackBadToken("Slack does not take the token ({error})", error=error)
+        return SlackBadToken("Slack does not accept the token ({error})", error=error)
     return _to_rejection(method, error or f"{status}", answer)
 
 
@@ -108,9 +110,9 @@ def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRej
     if error == "missing_scope":
         needed = str(answer.get("needed", ""))
         return MissingScope(
-            "{method} needs the scope {needed_2}, which the app lacks",
+            "{method} needs the scope {scope}, which the app lacks",
             method=method,
-            needed_2=needed,
+            scope=needed,
             needed=needed,
         )
     if error in _FORMAT_ERRORS:
@@ -255,7 +257,7 @@ class SlackClient:
             response = error.response
         except RecursionError as error:
             raise UnreadableResponse(
-                "Slack's answer to {method} is nested without end", method=method
+                "the response from Slack to {method} is nested too deeply", method=method
             ) from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(
@@ -265,7 +267,7 @@ class SlackClient:
             # The SDK raises AttributeError if the response is a string instead of an object.
             reason = str(error) or type(error).__name__
             raise OutcomeUnknown(
-                "Slack gave no answer to {method}: {reason}", method=method, reason=reason
+                "Slack did not respond to {method}: {reason}", method=method, reason=reason
             ) from error
         if isinstance(response, aiohttp.ClientResponse):  # its body is not JSON
             return response.status, response.headers, {}
@@ -282,23 +284,24 @@ class SlackClient:
             async with self._session.post(url, data=data, timeout=timeout) as response:
                 if 400 <= response.status < 500:
                     raise SendRejected(
-                        "Slack refused the bytes of a file ({status})", status=response.status
+                        "Slack rejected the upload of a file ({status})", status=response.status
                     )
                 if response.status != 200:
                     raise NotConnected(
-                        "Slack did not take a file ({status})", status=response.status
+                        "Slack did not accept the upload of a file ({status})",
+                        status=response.status,
                     )
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(
-                "a file could not be brought to Slack: {reason}", reason=reason
+                "could not upload a file to Slack: {reason}", reason=reason
             ) from error
         self._on_response()
 
     async def download(self, url: str, *, max_bytes: int) -> bytes:
         """Fetches a file that a user has sent. Raises as `Attachment.fetch` does."""
         if not self._is_slack_url(url):  # another host must not get our token
-            raise AttachmentUnavailable("it is kept outside of Slack")
+            raise AttachmentUnavailable("stored outside of Slack")
         headers = {"Authorization": f"Bearer {self._token.reveal()}"}
         timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
@@ -309,17 +312,17 @@ class SlackClient:
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(
-                "a file could not be fetched from Slack: {reason}", reason=reason
+                "could not download a file from Slack: {reason}", reason=reason
             ) from error
 
     async def _read_file(self, response: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
         if response.status >= 500 or response.status == 429:
             raise NotConnected(
-                "a file could not be fetched from Slack ({status})", status=response.status
+                "could not download a file from Slack ({status})", status=response.status
             )
         if response.status != 200:
             raise AttachmentUnavailable(
-                "Slack does not give it ({status}); the app may lack the scope files:read",
+                "Slack does not provide it ({status}); the app may lack the scope files:read",
                 status=response.status,
             )
         return await read_body(response, max_bytes=max_bytes, on_chunk=self._on_response)
@@ -355,9 +358,9 @@ def _import_sdk_client() -> "type[AsyncWebClient]":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            "the library for Slack is not installed ({error})",
+            "the library slack-sdk is not installed ({error})",
             error=error,
-            remedy="pip install 'holdfast[slack]', then restart the gateway",
+            remedy="run pip install 'holdfast[slack]', then restart the gateway",
         ) from error
     return AsyncWebClient
 

@@ -177,11 +177,11 @@ class SlackPlatform:
         if self._client.scopes and WRITE_SCOPE not in self._client.scopes:
             raise missing_scope_error(WRITE_SCOPE)
         for grant in self.capabilities.missing_grants:
-            log.warning("The Slack app lacks %s.", grant, extra={"action": "scopes_missing"})
+            log.warning("The Slack app lacks %s", grant, extra={"action": "scopes_missing"})
         if not self.capabilities.lookup:
             log.warning(
-                "Without the history scopes, Holdfast cannot look up whether a message has "
-                "arrived in Slack; after a lost response it may be sent twice.",
+                "Without the history scopes, it cannot be looked up whether a message has "
+                "arrived in Slack; after a lost response it may be sent twice",
                 extra={"action": "scopes_missing"},
             )
 
@@ -313,7 +313,7 @@ class SlackPlatform:
             return ConnectRefused(
                 "{error}: it is wrong, was revoked, or its app was removed",
                 error=error,
-                remedy=f"take the token from {APPS_PAGE} and set {where}",
+                remedy=f"copy the token from {APPS_PAGE} and set {where}",
             )
         return AccountDisconnected(str(error))
 

@@ -16,6 +16,7 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 DEFAULT_BASE_URL = "https://slack.com/api"
 
@@ -35,19 +36,20 @@ class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
             return
         if not self.token:
             raise ValueError(
-                "token is missing: it stands under OAuth & Permissions of the app "
-                '(https://api.slack.com/apps); write token = "env:SLACK_BOT_TOKEN" and put it into '
-                "the environment or .env"
+                "token is missing: copy it from OAuth & Permissions of the app "
+                '(https://api.slack.com/apps), write token = "env:SLACK_BOT_TOKEN" and set '
+                "that variable in the environment or in .env"
             )
         if not self.app_token and not self.signing_secret:
             raise ValueError(
-                "app_token is missing: make one with the scope connections:write under Basic "
-                "Information of the app; or set signing_secret, where Slack is to post its events"
+                "app_token is missing: create one with the scope connections:write under "
+                "Basic Information of the app; or set signing_secret if Slack posts its "
+                "events over HTTP"
             )
         if self.app_token and self.signing_secret:
             raise ValueError(
-                "app_token and signing_secret exclude each other: with the first, events come over "
-                "a socket; with the second, Slack posts them. Take one of them out"
+                "app_token and signing_secret exclude each other: app_token receives "
+                "events over a socket, signing_secret over HTTP. Remove one of them"
             )
 
 
@@ -77,35 +79,35 @@ PLUGIN = PlatformPlugin(
     name="slack",
     settings=SlackSettings,
     open=_open,
-    setup_guide=(
-        "Open https://api.slack.com/apps, Create New App, From a manifest, and paste the one that "
-        "stands in docs/slack.md; then Install to Workspace."
+    setup_guide=N_(
+        "Open https://api.slack.com/apps, choose Create New App, From a manifest, and paste "
+        "the manifest from docs/slack.md; then choose Install to Workspace."
     ),
     setup_questions=(
         SetupQuestion(
             key="token",
-            label="The token of the app's bot",
-            help="The Bot User OAuth Token under OAuth & Permissions; it begins with xoxb-.",
+            label=N_("The token of the app's bot"),
+            help=N_("The Bot User OAuth Token under OAuth & Permissions; it begins with xoxb-."),
             variable="SLACK_BOT_TOKEN",
         ),
         SetupQuestion(
             key="app_token",
-            label="The token for the socket",
-            help=(
+            label=N_("The token for Socket Mode"),
+            help=N_(
                 "An App-Level Token with the scope connections:write, under Basic Information; it "
-                "begins with xapp-. Leave it empty where Slack is to post its events to you."
+                "begins with xapp-. Leave it empty if Slack posts its events to you over HTTP."
             ),
             optional=True,
             variable="SLACK_APP_TOKEN",
         ),
         SetupQuestion(
             key="signing_secret",
-            label="The signing secret",
-            help="Under Basic Information: with it, posts of Slack are known to be its own.",
+            label=N_("The signing secret"),
+            help=N_("Under Basic Information; it proves that a request comes from Slack."),
             skip_if="app_token",
             variable="SLACK_SIGNING_SECRET",
         ),
     ),
-    user_id_help="your member ID (in your profile, under the three dots)",
+    user_id_help=N_("your member ID (in your profile, under the three dots)"),
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""Receives Slack events over Socket Mode or HTTP, and hands them to intake.
+"""Receives Slack events over Socket Mode or HTTP, and passes them to intake.
 
 An event is acknowledged only once it is durable; Slack sends it again otherwise.
 """
@@ -35,6 +35,7 @@ from holdfast.core.messages.source import Attachment, AttachmentUnavailable, Cha
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 from holdfast.core.untrusted import decode_json
 from holdfast.platforms.inbound import backoff_delays
 from holdfast.platforms.slack.checkpoint import SlackCheckpoint
@@ -52,6 +53,7 @@ from holdfast.platforms.slack.events import (
     SocketFrame,
     SocketUrl,
 )
+from holdfast.system.languages import catalogue_for
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +61,14 @@ PING_INTERVAL = 15.0  # seconds between two pings on the socket
 _MAX_NAMES = 1000
 # Seconds: Slack waits three for an acknowledgement, and a name is not worth a redelivery.
 _LOOKUP_TIMEOUT = 2.0
-_NOT_ALLOWED_TEXT = "You may not do this here."
+_NOT_ALLOWED_TEXT = N_("You are not allowed to do this here.")
 _MAX_FILE_ATTEMPTS = 4  # for the files of one message
 _MESSAGE_EVENT_TYPES = frozenset({"message", "app_mention"})
 # https://docs.slack.dev/reference/objects/file-object
 _UNAVAILABLE_MODES = {
-    "tombstone": "it was deleted",
-    "hidden_by_limit": "Slack keeps it behind a paid plan",
-    "external": "it is kept outside of Slack",
+    "tombstone": "deleted",
+    "hidden_by_limit": "hidden by the limits of the Slack plan",
+    "external": "stored outside of Slack",
 }
 _HELLO_TIMEOUT = 10.0  # seconds for the first frame of a socket
 _MAX_QUEUED = 1000  # envelopes read but not processed; more than these stay with Slack
@@ -100,7 +102,12 @@ class SlackUserNames:
         except SendRejected:  # a bot, or a user of another workspace
             return self._remember(user_id, None)
         except (SendError, TimeoutError) as error:
-            log.debug("No name for %s: %s", user_id, error, extra={"action": "user_name_unknown"})
+            log.debug(
+                "Could not get the name of Slack user %s: %s",
+                user_id,
+                error,
+                extra={"action": "user_name_unknown"},
+            )
             return None
         profile = user.profile
         return self._remember(
@@ -137,12 +144,10 @@ def _make_fetch(
             return await _fetch_file(file, client, max_bytes=max_bytes)
         except (OutcomeUnknown, Throttled, NotConnected) as error:  # may be repeated
             if last_attempt:
-                raise AttachmentUnavailable(
-                    "it could not be fetched: {error}", error=error
-                ) from error
-            raise NotConnected(str(error)) from error
+                raise AttachmentUnavailable("could not be fetched: {error}", error=error) from error
+            raise NotConnected("{error}", error=error) from error
         except SendRejected as error:
-            raise AttachmentUnavailable(str(error)) from error
+            raise AttachmentUnavailable("{error}", error=error) from error
 
     return fetch
 
@@ -155,7 +160,7 @@ async def _fetch_file(file: SlackFile, client: SlackClient, *, max_bytes: int) -
         file = (await client.call_form("files.info", SlackFileResponse, file=file.id)).file
     address = file.url_private_download or file.url_private
     if not address:
-        raise AttachmentUnavailable("Slack does not say where it is")
+        raise AttachmentUnavailable("Slack gives no URL for it")
     return await client.download(address, max_bytes=max_bytes)
 
 
@@ -199,7 +204,7 @@ class SlackReceiver:
         try:
             parsed = self._parse(envelope_type, payload)
         except msgspec.MsgspecError as error:
-            # It is acknowledged all the same: otherwise Slack would send it again.
+            # It is acknowledged anyway: otherwise Slack would send it again.
             log.warning(
                 "Skipping an invalid envelope from Slack (%s): %s",
                 envelope_type,
@@ -212,7 +217,9 @@ class SlackReceiver:
         inbound, files = parsed
         if envelope_type != EnvelopeType.EVENT:
             refused = await self._accept(inbound, files)
-            return _NOT_ALLOWED_TEXT if refused and envelope_type == EnvelopeType.COMMAND else ""
+            if refused and envelope_type == EnvelopeType.COMMAND:
+                return catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
+            return ""
         await self._handle_message(inbound, files)
         await self._checkpoint.advance(inbound.message_id)
         return ""
@@ -270,11 +277,11 @@ class SlackReceiver:
         try:
             await self._intake.accept(await self._with_user_name(inbound), attachments)
         except NotAddressed as error:
-            log.debug("%s: %s", event_id, error, extra={"action": "event_ignored"})
+            log.debug("Event %s ignored: %s", event_id, error, extra={"action": "event_ignored"})
             return True
         except NotAllowed as error:
             log.info(
-                "Event %s of user %s was dropped: %s",
+                "Dropped event %s of user %s: %s",
                 event_id,
                 inbound.source.user_id,
                 error,
@@ -355,8 +362,9 @@ class SocketModeConnection:
             raise NotConnected("Slack's socket did not send a hello frame")
         if hello.num_connections > 1:
             log.warning(
-                "This app has %d sockets open, and Slack sends each event to only one of them. "
-                "Another gateway with the same app token receives the events missing here.",
+                "This app has %d sockets open, and Slack sends each event to only one of "
+                "them: another gateway with the same app token receives the events that "
+                "are missing here. Stop it, or give it an app of its own",
                 hello.num_connections,
                 extra={"action": "socket_shared"},
             )
@@ -367,15 +375,17 @@ class SocketModeConnection:
         one is opened."""
         while (reason := await self._read_until_disconnect()) in _REFRESH_REASONS:
             log.info(
-                "Slack is replacing the socket (%s).", reason, extra={"action": "socket_replaced"}
+                "Slack is replacing the socket (%s); opening the next one",
+                reason,
+                extra={"action": "socket_replaced"},
             )
             await self.close()
             await self.open()
         if reason != _DISABLED_REASON:
             raise AccountDisconnected("Slack closed the socket: {reason}", reason=reason)
         raise ConnectRefused(
-            "Socket Mode was switched off for this app",
-            remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",
+            "Socket Mode was disabled for this app",
+            remedy="enable it under Settings > Socket Mode at https://api.slack.com/apps",
         )
 
     async def process_events(self, receiver: SlackReceiver) -> None:

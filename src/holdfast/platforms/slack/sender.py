@@ -97,7 +97,7 @@ class SlackSender:
         the gateway sets."""
         name = _REACTION_NAMES.get(emoji or WAITING_REACTION)
         if name is None:
-            raise SendRejected("Slack's name of {emoji!r} is not known here", emoji=emoji)
+            raise SendRejected("{emoji!r} has no name in Slack", emoji=emoji)
         method = "reactions.remove" if emoji is None else "reactions.add"
         with suppress(ReactionUnchanged):
             await self._client.call_form(
@@ -148,7 +148,7 @@ class SlackSender:
                 length=len(file.data),
             )
         except OutcomeUnknown as error:  # nothing is visible yet, so it may be repeated
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
 
 def _caption(delivery_id: DeliveryId, text: str) -> list[Json]:

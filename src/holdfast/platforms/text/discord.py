@@ -1,11 +1,11 @@
-"""Renders Markdown for Discord: its own dialect, with every character escaped that it would read as
-markup by mistake.
+"""Renders Markdown for Discord: its own dialect, with every character escaped that Discord would
+otherwise read as markup.
 
-What it reads: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves
-open, the rules of the parser it is built on (simple-markdown): a backslash makes any character but
-letters, digits and space a plain one; there are three levels of headings; quotes do not nest; a
-masked link whose text looks like a URL is shown as it was written. Whom a message notifies is
-decided by `allowed_mentions`, not by its text.
+The dialect: https://support.discord.com/hc/en-us/articles/210298617 and, for what that leaves open,
+the rules of the parser it is built on (simple-markdown). A backslash escapes any character except
+letters, digits and space; there are three levels of headings; quotes do not nest; a masked link
+whose text looks like a URL is shown as written. Whom a message notifies is decided by
+`allowed_mentions`, not by its text.
 """
 
 import re
@@ -24,20 +24,20 @@ from holdfast.platforms.text.layout import (
 from holdfast.platforms.text.markdown import Emphasis, parse_markdown
 
 MAX_LENGTH = 2000  # characters of a message
-ZERO_WIDTH_SPACE = "\u200b"  # stands between two marks that would be read as one
+ZERO_WIDTH_SPACE = "\u200b"  # separates two marks that would be read as one
 _LAYOUT = LayoutOptions(bullets=("-",), columns=56, mail_links=False)
 _PLAIN_LAYOUT = LayoutOptions()
 _NESTED_QUOTE = "│ "
-_MARKUP = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
+_MARKUP = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # a URL must not extend into escaped text
 _LINE_START_MARKUP = re.compile(r"(?:[#>-]|\d{1,9}(?=[.)]))")
 _TICKS = re.compile(r"`(?=`|$)")
 _LANGUAGE = re.compile(r"[a-zA-Z0-9_+.#-]+")
 _LOOKS_LIKE_URL = re.compile(r"[a-z]+://|\w\.\w", re.IGNORECASE)
 
 
-@lru_cache(maxsize=4)  # what was measured is sent next
+@lru_cache(maxsize=4)  # the text that was measured is sent next
 def render(text: str) -> str:
-    """Never empty where the text is not."""
+    """Render a text; never empty for a text that is not."""
     return "\n".join(
         _render_item(piece) for piece in lay_out(parse_markdown(text), _LAYOUT)
     ).strip()
@@ -52,7 +52,7 @@ def _render_item(piece: LayoutItem) -> str:
     if isinstance(piece, PreformattedText):
         return "\n".join(quote + line for line in _code_block(piece).split("\n"))
     ahead = quote + _NESTED_QUOTE * (piece.quote - 1) + " " * piece.indent
-    if piece.bullet is not None:  # a list is one only where nothing stands before it
+    if piece.bullet is not None:  # a list needs nothing in front of it
         ahead += (_PLAIN_LAYOUT if piece.quote > 1 else _LAYOUT).bullet_text(piece.bullet)
     if _is_heading(piece):
         return f"{ahead}{'#' * piece.heading} {_render_line(piece)}"
@@ -60,14 +60,14 @@ def _render_item(piece: LayoutItem) -> str:
 
 
 def _is_heading(line: TextLine) -> bool:
-    """Whether it is one of the headings that Discord has, where it has them."""
+    """Whether Discord would read the line as a heading."""
     apart = line.quote < 2 and line.bullet is None and not line.indent
     return apart and 0 < line.heading <= 3
 
 
 def _code_block(pre: PreformattedText) -> str:
     language = pre.language if _LANGUAGE.fullmatch(pre.language) else ""
-    # Three ticks within would close it, and so would one that touches those of its end.
+    # Three ticks inside would close it, and so would one that touches those of its end.
     text = _TICKS.sub(f"`{ZERO_WIDTH_SPACE}", pre.text)
     return f"```{language}\n{text}\n```"
 
@@ -84,7 +84,8 @@ def _render_line(line: TextLine) -> str:
 
 
 def _would_merge(before: str, behind: str) -> bool:
-    """Two marks that would be counted as one longer mark, or one that closes only before space."""
+    """Whether two marks would be read as one longer mark, or as one that closes only before
+    space."""
     return before in "*_~`" and (behind in "*_~`" or (before == "_" and behind.isalnum()))
 
 
@@ -119,9 +120,9 @@ def _escape(text: str, *, first: bool) -> str:
 
 
 def _code(text: str) -> str:
-    if not text.strip("` "):  # nothing but what would close it
+    if not text.strip("` "):  # only characters that would close it
         return _escape(text, first=True)
-    # Three ticks anywhere would open a block, and one at either end is counted with the marks.
+    # Three ticks anywhere would open a block, and one at either end would merge with the marks.
     marks = "``" if "`" in text else "`"
     ahead = ZERO_WIDTH_SPACE if text.startswith("`") else ""
     return f"{marks}{ahead}{_TICKS.sub(f'`{ZERO_WIDTH_SPACE}', text)}{marks}"
@@ -134,5 +135,5 @@ def _link(run: StyledRun, *, first: bool) -> str:
     words = _escape(run.text, first=first)
     if _LOOKS_LIKE_URL.search(run.text):
         return f"{words} (<{run.span.href}>)"
-    # Around the whole, an underscore of the address would be read as the end of a style.
+    # Around the whole, because an underscore of the URL would be read as the end of a style.
     return f"[{_apply_styles(words, run.span)}](<{address}>)"

@@ -1,10 +1,10 @@
-"""Renders Markdown as HTML of the few tags that Matrix clients and mail readers agree on, with a
-plain text beside it.
+"""Renders Markdown as HTML with the few tags that Matrix clients and mail readers both support, and
+as plain text.
 
-Matrix: `formatted_body` is given only where it shows more than `body`
+Matrix: `formatted_body` is set only if it shows more than `body`
 (https://spec.matrix.org/latest/client-server-api/#mroommessage-msgtypes). An event may have 65,536
-bytes with all that a server adds to it (…/#size-limits), so both bodies together, as JSON, have to
-stay well below that.
+bytes with everything that a server adds to it (…/#size-limits), so both bodies together, as JSON,
+must be well below that.
 
 E-mail: `text/plain` and `text/html` of one message, neither with a maximum length. The HTML has no
 styles, pictures or scripts: mail readers remove them, and they would tell a sender that the mail
@@ -38,14 +38,14 @@ from holdfast.platforms.text.markdown import (
     parse_markdown,
 )
 
-# Bytes of both bodies as JSON; an edit carries them twice, so there it is half of that.
+# Bytes of both bodies as JSON; an edit contains them twice, so its limit is half of that.
 MATRIX_MAX_BYTES = 56_000
 
 _TAGS = {Emphasis.BOLD: "strong", Emphasis.ITALIC: "em", Emphasis.STRIKE: "del"}
 
 
 def blocks_to_html(blocks: Iterable[Block]) -> str:
-    """Well formed for every text: no character of it becomes a tag or an attribute."""
+    """Well-formed for every text: none of its characters becomes a tag or an attribute."""
     return "".join(_block_html(block) for block in blocks)
 
 
@@ -78,7 +78,7 @@ def _list_html(items: ListBlock) -> str:
 
 
 def _item_html(item: ListItem) -> str:
-    """A lone paragraph goes without its tag, as a tight list is shown."""
+    """A single paragraph has no tag of its own, as in a tight list."""
     task = "" if item.done is None else TASK_DONE if item.done else TASK_OPEN
     first, *rest = item.blocks or (Paragraph(()),)
     if isinstance(first, Paragraph) and not any(isinstance(each, Paragraph) for each in rest):
@@ -130,7 +130,7 @@ def is_unformatted(blocks: tuple[Block, ...]) -> bool:
 
 
 class PlainAndHtml(msgspec.Struct, frozen=True, kw_only=True):
-    """A plain text, and the same as HTML; "": the HTML would show no more."""
+    """A plain text, and the same as HTML; "" if the HTML would show no more."""
 
     plain: str
     html: str = ""
@@ -138,7 +138,7 @@ class PlainAndHtml(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=4)  # the text that was measured is sent next
 def render_matrix(text: str) -> PlainAndHtml:
-    """Never empty where the text is not."""
+    """Render for Matrix; never empty for a text that is not."""
     blocks = parse_markdown(text)
     plain = plain_text(blocks)
     return PlainAndHtml(plain=plain, html="" if is_unformatted(blocks) else blocks_to_html(blocks))
@@ -150,7 +150,8 @@ def fits_matrix(text: str, *, limit: int = MATRIX_MAX_BYTES // 2) -> bool:
 
 
 def render_email(text: str) -> PlainAndHtml:
-    """Never empty where the text is not. Without formatting there is no HTML."""
+    """Render for e-mail; never empty for a text that is not. Without formatting there is no
+    HTML."""
     blocks = parse_markdown(text)
     plain = plain_text(blocks)
     if is_unformatted(blocks):

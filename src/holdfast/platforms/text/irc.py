@@ -1,9 +1,9 @@
 """Renders Markdown for IRC: one line per message, limited in bytes, with the control codes that
 most clients show.
 
-A message has 512 bytes with the prefix that the server sets before it and the line's end
-(https://modern.ircdocs.horse/#message-format), so what is left for the text depends on the sender
-and the target. The codes: https://modern.ircdocs.horse/formatting.
+A message has 512 bytes including the prefix that the server adds and the line end
+(https://modern.ircdocs.horse/#message-format), so the room for the text depends on sender and
+target. The codes: https://modern.ircdocs.horse/formatting.
 """
 
 from collections.abc import Iterator
@@ -19,19 +19,19 @@ from holdfast.platforms.text.layout import (
 )
 from holdfast.platforms.text.markdown import Emphasis, parse_markdown
 
-MAX_LINE_BYTES = 400  # bytes of a line where nothing more is known
+MAX_LINE_BYTES = 400  # bytes of a line if nothing more is known
 _LAYOUT = LayoutOptions(links=False, columns=72)
 _CODES = {Emphasis.BOLD: "\x02", Emphasis.ITALIC: "\x1d", Emphasis.STRIKE: "\x1e"}
 _MIN_LINE_BYTES = 16
 
 
 def render(text: str, *, limit: int = MAX_LINE_BYTES) -> tuple[str, ...]:
-    """The lines, in order; none is empty, and none is longer than the limit."""
+    """The lines, in order; none is empty or longer than the limit."""
     limit = max(limit, _MIN_LINE_BYTES)
     lines: list[str] = []
     for piece in lay_out(parse_markdown(text), _LAYOUT):
         if piece == TextLine(quote=piece.quote):
-            continue  # an empty line, of which IRC has none
+            continue  # an empty line, which IRC cannot send
         ahead = "> " * piece.quote + " " * piece.indent
         if isinstance(piece, PreformattedText):
             for line in piece.text.split("\n"):
@@ -51,16 +51,16 @@ def _bold_heading(line: TextLine) -> tuple[TextSpan, ...]:
 
 
 def _wrap_lines(prefix: str, mark: str, spans: tuple[TextSpan, ...], limit: int) -> Iterator[str]:
-    """`mark` stands before the first of them, and the others below its words."""
+    """`mark` precedes the first line, and the others are indented below its text."""
     room = limit - _byte_length(prefix + mark)
-    if room < _MIN_LINE_BYTES:  # nested so deep that this would be all there is
+    if room < _MIN_LINE_BYTES:  # nested so deeply that there is no room for text
         prefix, mark, room = "", "", limit
     for number, line in enumerate(_wrap(spans, room)):
         yield (prefix + (" " * len(mark) if number else mark) + line).rstrip(" ")
 
 
 def _wrap(spans: tuple[TextSpan, ...], max_bytes: int) -> Iterator[str]:
-    """As many lines as it takes: at a space where there is one, and every style begun anew."""
+    """As many lines as necessary, broken at spaces if possible; every style is opened anew."""
     line = ""
     for span in spans:
         codes = "".join(_CODES[style] for style in _CODES if style in span.styles)
@@ -77,8 +77,8 @@ def _wrap(spans: tuple[TextSpan, ...], max_bytes: int) -> Iterator[str]:
 
 
 def _break_at(text: str, left: int, *, whole: bool) -> int:
-    """How much of the text goes on a line that has so many bytes left. `whole`: the line is empty,
-    and a word that is longer than it is cut through."""
+    """How much of the text fits a line that has so many bytes left. `whole`: the line is empty, and
+    a word that is longer than it is cut."""
     end = fitting_prefix(text, max(left, 0), LengthUnit.BYTES)
     if end == len(text):
         return end

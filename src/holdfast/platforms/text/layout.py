@@ -1,5 +1,5 @@
-"""Lays a Markdown tree out as the lines that a chat shows, each made of spans of one style; tables
-are drawn, plain text is written out."""
+"""Converts a Markdown tree to the lines that a chat shows, each made of spans of one style; also
+draws tables and renders plain text."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _WIDE_CLASSES = frozenset("WF")
 
 
 def draw_table(rows: Sequence[Sequence[str]]) -> str:
-    """The rows as lines, with a line under the first."""
+    """The rows as lines, with a line under the first row."""
     count = max((len(row) for row in rows), default=0)
     widths = [
         max((display_width(row[n]) for row in rows if n < len(row)), default=0)
@@ -47,7 +47,7 @@ def draw_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns that it takes in a terminal; nearly those of a chat's code font."""
+    """Its columns in a terminal, which are nearly those of a chat's code font."""
     if text.isascii():
         return len(text)
     return sum(_character_width(character) for character in text)
@@ -71,11 +71,11 @@ class TextSpan(msgspec.Struct, frozen=True, kw_only=True):
     styles: frozenset[Emphasis] = frozenset()
     code: bool = False
     href: str = ""
-    shows_url: bool = False  # its text is its address
+    shows_url: bool = False  # its text is its URL
 
 
 class ListBullet(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands before the first line of an item."""
+    """The marker before the first line of an item."""
 
     depth: int
     number: int | None = None
@@ -84,7 +84,7 @@ class ListBullet(msgspec.Struct, frozen=True, kw_only=True):
 class TextLine(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[TextSpan, ...] = ()
     quote: int = 0
-    indent: int = 0  # columns: a bullet stands there, or the words under one
+    indent: int = 0  # columns in front of the bullet, or of the text below it
     bullet: ListBullet | None = None
     heading: int = 0
 
@@ -94,7 +94,7 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreformattedText(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines in which every column counts: code, or a table that was drawn with spaces."""
+    """Lines in which every column counts: code, or a table drawn with spaces."""
 
     text: str
     language: str = ""
@@ -106,12 +106,12 @@ LayoutItem = TextLine | PreformattedText
 
 
 class LayoutOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a target has for what it has no form of its own for."""
+    """How a target shows elements for which it has no form of its own."""
 
     bullets: tuple[str, ...] = ("•", "◦", "▪")
-    links: bool = True  # False: an address is written out behind its words
-    columns: int = 64  # a table that is wider is not drawn, for its lines would be broken
-    mail_links: bool = True  # False: a link to one is none there
+    links: bool = True  # False: a URL is written out after its text
+    columns: int = 64  # a wider table is not drawn, because its lines would be broken
+    mail_links: bool = True  # False: links to mail addresses are shown as text
 
     def bullet_text(self, bullet: ListBullet) -> str:
         if bullet.number is not None:
@@ -126,8 +126,8 @@ class _Nesting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lay_out(blocks: Iterable[Block], options: LayoutOptions) -> list[LayoutItem]:
-    """The pieces, with an empty line where a reader expects one; neither the first nor the last
-    is empty, and no line is empty but those."""
+    """The pieces, with an empty line where a reader expects one. Neither the first nor the last is
+    empty, and no other line is empty."""
     return _LayoutBuilder(options).blocks(blocks, _Nesting())
 
 
@@ -201,7 +201,7 @@ class _LayoutBuilder:
         first = pieces[0] if pieces else None
         if isinstance(first, TextLine) and first.bullet is None and first.quote == nesting.quote:
             pieces = pieces[1:]
-        else:  # it begins with code, a quote or another list: its mark has a line to itself
+        else:  # it begins with code, a quote or another list: its marker has a line of its own
             first = _make_line((), nesting)
         head = msgspec.structs.replace(
             first, spans=(*task, *first.spans), bullet=bullet, indent=nesting.indent
@@ -232,7 +232,7 @@ class _LayoutBuilder:
 
 
 def to_lines(inlines: tuple[Inline, ...], options: LayoutOptions) -> Iterator[tuple[TextSpan, ...]]:
-    """The lines of a paragraph; those without a word are left out."""
+    """The lines of a paragraph, without empty ones."""
     line: list[TextSpan] = []
     for span in (*to_spans(inlines, options), TextSpan(text="\n")):
         if "\n" not in span.text:
@@ -288,7 +288,7 @@ def _make_line(spans: tuple[TextSpan, ...], nesting: _Nesting) -> TextLine:
 
 
 def _is_loose(item: ListItem) -> bool:
-    """It has more than a paragraph and a list below it."""
+    """Whether it has more than a paragraph and a list below it."""
     rest = [block for block in item.blocks if not isinstance(block, ListBlock)]
     return len(rest) > 1
 
@@ -307,8 +307,8 @@ def _has_link(inlines: tuple[Inline, ...]) -> bool:
 
 
 class StyledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Text of one style. The space around it stays outside of its marks: no dialect accepts a mark
-    that has space on its inner side."""
+    """Text of one style. The space around it is outside of its marks: no dialect accepts a mark
+    with space on its inner side."""
 
     span: TextSpan
     space_before: str
@@ -317,7 +317,7 @@ class StyledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def styled_runs(spans: Sequence[TextSpan], *, bold: bool = False) -> Iterator[StyledRun]:
-    """Adjacent spans of the same style are one run. `bold`: all are bold."""
+    """Merge adjacent spans of the same style. With `bold`, all are bold."""
     for span in _merge_spans(_bold(span) if bold else span for span in spans):
         text = span.text.strip()
         if not text:
@@ -358,7 +358,7 @@ PLAIN_LAYOUT = LayoutOptions(links=False, columns=72)
 
 
 def render_plain(text: str) -> str:
-    """Never empty where the text is not."""
+    """Render as plain text; never empty for a text that is not."""
     return plain_text(parse_markdown(text))
 
 

@@ -1,4 +1,4 @@
-"""Parses the agent's Markdown into a tree of blocks and inlines; every text has one.
+"""Parses the agent's Markdown into a tree of blocks and inlines. Every text has one.
 
 The parser library is imported only for a text that has markup.
 """
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MAX_OPEN_BRACKETS = 100  # unclosed brackets: the parser searches the end of each anew
-_MAX_NESTING = 40  # deeper nesting is shown as written: the parser would drop it
+_MAX_OPEN_BRACKETS = 100  # unclosed brackets: the parser searches for the end of each
+_MAX_NESTING = 40  # deeper nesting is shown as written; the parser would drop it
 _VISIBLE = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _TASK = re.compile(r"\[([ xX])\](?:\s|$)")
@@ -61,11 +61,11 @@ class StyledInline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hyperlink(msgspec.Struct, frozen=True, kw_only=True):
-    """Never within another, never without words, and to nowhere but the web or a mailbox."""
+    """A link to a web page or a mail address. Never nested, and never without text."""
 
     href: str
     children: tuple["Inline", ...]
-    shows_url: bool = False  # its words are its address
+    shows_url: bool = False  # its text is its URL
 
 
 Inline = PlainText | InlineCode | LineBreak | StyledInline | Hyperlink
@@ -81,7 +81,7 @@ class Heading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeBlock(msgspec.Struct, frozen=True, kw_only=True):
-    text: str  # without the end of its last line
+    text: str  # without its last line end
     language: str = ""
 
 
@@ -91,16 +91,16 @@ class BlockQuote(msgspec.Struct, frozen=True):
 
 class ListItem(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple["Block", ...]
-    done: bool | None = None  # None: no task
+    done: bool | None = None  # None: it is not a task
 
 
 class ListBlock(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[ListItem, ...]
-    start: int | None = None  # None: they have no numbers
+    start: int | None = None  # None: not numbered
 
 
 class TableBlock(msgspec.Struct, frozen=True):
-    rows: tuple[tuple[tuple[Inline, ...], ...], ...]  # the first is its head
+    rows: tuple[tuple[tuple[Inline, ...], ...], ...]  # the first is the header
 
 
 class HorizontalRule(msgspec.Struct, frozen=True):
@@ -129,14 +129,15 @@ def has_markup(text: str) -> bool:
 
 
 def sanitize(text: str) -> str:
-    """Removes what a platform would refuse, or take for a command of its protocol."""
+    """Remove characters that a platform would refuse, or take for a command of its protocol."""
     if text.isascii() and text.isprintable():
         return text
     return _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def trim_url(url: str) -> str:
-    """Without punctuation at the end, and without a bracket that was opened before the URL."""
+    """The URL without punctuation at its end, and without a closing bracket that was opened before
+    it."""
     while True:
         shorter = url.rstrip(_TRAILING_PUNCTUATION)
         if shorter.endswith(")") and shorter.count("(") < shorter.count(")"):
@@ -147,7 +148,7 @@ def trim_url(url: str) -> str:
 
 
 def find_urls(text: str) -> Iterator[tuple[int, int]]:
-    """From where to where each of them goes."""
+    """The start and end of each URL."""
     for found in _URL.finditer(text):
         address = trim_url(found[0])
         if not address.endswith("/") or address.count("/") > 2:
@@ -158,12 +159,12 @@ _TAG_STYLES = {"strong": Emphasis.BOLD, "em": Emphasis.ITALIC, "s": Emphasis.STR
 
 
 def parse_inlines(token: "Token") -> tuple[Inline, ...]:
-    """What a paragraph, a heading or a cell says."""
+    """The content of a paragraph, a heading or a cell."""
     return _InlineParser(token.children or []).parse_all()
 
 
 class _InlineParser:
-    """Owns how far the tokens of one paragraph have been read, and whether that is in a link."""
+    """Owns the position in the tokens of one paragraph, and whether it is inside a link."""
 
     def __init__(self, tokens: list["Token"]) -> None:
         self._tokens = tokens
@@ -171,7 +172,7 @@ class _InlineParser:
         self._in_link = False
 
     def parse_all(self, until: str = "") -> tuple[Inline, ...]:
-        """Up to the token of that type, which is read too."""
+        """Parse up to the token of that type, which is consumed, too."""
         found: list[Inline] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -197,7 +198,7 @@ class _InlineParser:
         return tuple(found)
 
     def _link(self, token: "Token") -> Iterable[Inline]:
-        if self._in_link:  # an address in angle brackets: its words say where it goes
+        if self._in_link:  # a URL in angle brackets inside a link: the link's own target counts
             return self.parse_all("link_close")
         self._in_link = True
         children = self.parse_all("link_close")
@@ -205,7 +206,7 @@ class _InlineParser:
         return _make_link(str(token.attrs["href"]), children, shows_url=token.info == "auto")
 
     def _image(self, token: "Token") -> Iterable[Inline]:
-        """Shown as a link to it: nobody can be made to load what an agent names."""
+        """A picture is shown as a link to it, so that no client loads a URL that an agent names."""
         source, words = str(token.attrs["src"]), _alt_text(token)
         children = (PlainText(words),) if words.strip() else ()
         if self._in_link:
@@ -214,7 +215,7 @@ class _InlineParser:
 
 
 def _alt_text(image: "Token") -> str:
-    """The words that stand for a picture, without their marks."""
+    """The alternative text of a picture, without marks."""
     found = []
     for token in image.children or []:
         if token.type == "image":
@@ -235,15 +236,16 @@ def _make_link(href: str, children: tuple[Inline, ...], *, shows_url: bool) -> I
     elif _LINKABLE.fullmatch(href):
         shows_url = shows_url or words in (href, href.removeprefix("mailto:"))
         yield Hyperlink(href=href, children=children, shows_url=shows_url)
-    else:  # a file, a heading of the same page: no chat can go there, but it says which
+    # A file, or a heading of the same page: a chat cannot link there, but the target is shown.
+    else:
         yield from children
         if words != href:
             yield PlainText(f" ({href})")
 
 
 def _add_text(found: list[Inline], text: str) -> None:
-    """Line breaks are often written as HTML where Markdown has none: in tables. Character
-    references (`&#13;`) are decoded only now, so the text is sanitized once more."""
+    """Add text. Line breaks are often written as HTML where Markdown has none, as in tables.
+    Character references (`&#13;`) are decoded only now, so the text is sanitized once more."""
     text = sanitize(text)
     if "<" not in text:
         if text:
@@ -257,8 +259,9 @@ def _add_text(found: list[Inline], text: str) -> None:
 
 
 def parse_markdown(text: str) -> tuple[Block, ...]:
-    """HTML in it is text, except `<br>`. A text that would be invisible when rendered is shown as
-    it was written; an empty one becomes three dots: no platform accepts an empty message."""
+    """Parse a text. HTML in it is text, except `<br>`. A text that would be invisible when rendered
+    is shown as written. An empty one becomes three dots, because no platform accepts an empty
+    message."""
     text = sanitize(text)
     if not has_markup(text) or text.count("[") - text.count("]") > _MAX_OPEN_BRACKETS:
         return _as_paragraphs(text)
@@ -272,7 +275,7 @@ def parse_markdown(text: str) -> tuple[Block, ...]:
 
 
 def unformatted_text(text: str) -> str | None:
-    """The text itself, for whoever shows it as it is; None: it has marks, or nothing to see."""
+    """The text itself, if it can be shown as it is; None if it has marks, or nothing visible."""
     text = sanitize(text).strip()
     return text if not has_markup(text) and _VISIBLE.search(text) else None
 
@@ -305,7 +308,7 @@ def _with_links(line: str) -> Iterator[Inline]:
 
 @cache
 def _parser() -> "MarkdownIt":
-    # Most of what a gateway says in its first seconds has no marks: the parser takes 60 ms to load.
+    # Most texts of a gateway's first seconds have no marks, and the parser takes 60 ms to load.
     from holdfast.platforms.text.autolinks import (  # noqa: PLC0415 - only when it is needed
         LinkParser,
         add_autolinks,
@@ -317,14 +320,14 @@ def _parser() -> "MarkdownIt":
 
 
 class _BlockParser:
-    """Owns how far the tokens have been read."""
+    """Owns the position in the tokens."""
 
     def __init__(self, tokens: list["Token"]) -> None:
         self._tokens = tokens
         self._at = 0
 
     def blocks(self, until: str = "") -> tuple[Block, ...]:
-        """Up to the token of that type, which is read too."""
+        """Parse up to the token of that type, which is consumed, too."""
         found: list[Block] = []
         while self._at < len(self._tokens):
             token = self._next()

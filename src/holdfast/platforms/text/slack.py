@@ -1,11 +1,10 @@
 """Renders Markdown for Slack: a rich text block, and mrkdwn for notifications and clients that show
 no blocks.
 
-mrkdwn has no way to escape an asterisk, only `&`, `<` and `>`, so a character that would begin a
-style is kept from it by a zero-width space; rich text carries styles beside the text, and "is
-strongly preferred" (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block). The text
-beside the block is what notifications say
-(https://docs.slack.dev/messaging/formatting-message-text).
+mrkdwn can escape only `&`, `<` and `>`, so a zero-width space in front of other characters prevents
+that they begin a style. Rich text has its styles beside the text, and "is strongly preferred"
+(https://docs.slack.dev/reference/block-kit/blocks/rich-text-block). The text beside the block is
+what notifications show (https://docs.slack.dev/messaging/formatting-message-text).
 """
 
 import re
@@ -45,7 +44,7 @@ def escape_mrkdwn(text: str) -> str:
 def _mrkdwn_item(piece: LayoutItem) -> str:
     quote = "> " if piece.quote else ""
     if isinstance(piece, PreformattedText):
-        # Three ticks within would close it, and so would one that touches those of its end.
+        # Three ticks inside would close it, and so would one that touches those of its end.
         text = _TICKS.sub(f"`{ZERO_WIDTH_SPACE}", escape_mrkdwn(piece.text))
         return "\n".join(quote + line for line in f"```\n{text}\n```".split("\n"))
     ahead = quote + "│ " * (piece.quote - 1) + " " * piece.indent
@@ -91,15 +90,15 @@ Json = dict[str, Any]
 
 
 class SlackText(msgspec.Struct, frozen=True, kw_only=True):
-    """What `chat.postMessage` and `chat.update` take, by their names."""
+    """The arguments of `chat.postMessage` and `chat.update`, by their names."""
 
     text: str
     blocks: tuple[Json, ...]
 
 
-@lru_cache(maxsize=4)  # what was measured is sent next
+@lru_cache(maxsize=4)  # the text that was measured is sent next
 def render(text: str) -> SlackText:
-    """Never empty where the text is not."""
+    """Render a text; never empty for a text that is not."""
     tree = parse_markdown(text)
     return SlackText(text=render_mrkdwn(tree), blocks=_rich_text_blocks(tree))
 
@@ -117,7 +116,7 @@ def _rich_text_blocks(tree: tuple[Block, ...]) -> tuple[Json, ...]:
 
 
 class _RichTextBuilder:
-    """Owns the elements so far; lines that follow each other in the same kind are one of them."""
+    """Owns the elements so far; adjacent lines of the same kind form one element."""
 
     def __init__(self) -> None:
         self._found: list[Json] = []
@@ -174,12 +173,12 @@ class _RichTextBuilder:
 
 
 def _has_list_form(line: TextLine, bullet: ListBullet) -> bool:
-    """Whether Slack has a list for it: not in a quote, and none that counts from nought."""
+    """Whether Slack has a list for it: not in a quote, and not one that starts at zero."""
     return not line.quote and bullet.number != 0
 
 
 def _line_prefix(line: TextLine) -> str:
-    """A quote holds neither lists nor quotes, so these are written in it."""
+    """The marks of lists and quotes inside a quote, which Slack cannot nest, as text."""
     mark = _BLOCK_LAYOUT.bullet_text(line.bullet) if line.bullet else ""
     return "│ " * (line.quote - 1) + " " * line.indent + mark
 

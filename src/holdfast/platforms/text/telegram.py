@@ -1,10 +1,10 @@
-"""Renders Markdown for Telegram as plain text and entities, which no character of a text can be
-mistaken for.
+"""Renders Markdown for Telegram as plain text and entities, so that no character of a text can be
+mistaken for markup.
 
-The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole
-("can't parse entities") where one mark is not escaped as that version of the server wants it.
-Entities are refused only where they leave the text or end within a character; those that overlap
-wrongly are repaired or dropped (https://core.telegram.org/bots/api#messageentity, and
+The Bot API takes a text with `entities` or with a `parse_mode`. With a parse mode, the whole
+message is refused ("can't parse entities") if one mark is not escaped as that version of the server
+expects. Entities are refused only if they exceed the text or end within a character; those that
+overlap wrongly are repaired or dropped (https://core.telegram.org/bots/api#messageentity, and
 `fix_formatted_text` of TDLib, which is the Bot API server).
 """
 
@@ -25,15 +25,17 @@ from holdfast.platforms.text.layout import (
 from holdfast.platforms.text.markdown import Emphasis, parse_markdown, unformatted_text
 
 MAX_LENGTH = 4096  # UTF-16 units of a message, "after entities parsing"
-MAX_ENTITIES = 100  # what comes after them is not shown as such
-_LAYOUT = LayoutOptions(columns=48, mail_links=False)  # about what a phone shows of a line of code
+MAX_ENTITIES = 100  # further entities are ignored
+# About the width of a line of code on a phone.
+_LAYOUT = LayoutOptions(columns=48, mail_links=False)
 _NESTED_QUOTE = "│ "  # "blockquote entities can't be nested"
 _STYLES = {Emphasis.BOLD: "bold", Emphasis.ITALIC: "italic", Emphasis.STRIKE: "strikethrough"}
-_PREFERRED_ENTITIES = ("text_link", "pre", "code", "blockquote")  # what a reader misses most
+# Those whose loss a reader would notice most.
+_PREFERRED_ENTITIES = ("text_link", "pre", "code", "blockquote")
 
 
 class TelegramTextEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As the Bot API has it: offset and length are UTF-16 units."""
+    """An entity of the Bot API: offset and length are UTF-16 units."""
 
     type: str
     offset: int
@@ -47,9 +49,9 @@ class TelegramText(msgspec.Struct, frozen=True, kw_only=True):
     entities: tuple[TelegramTextEntity, ...] = ()
 
 
-@lru_cache(maxsize=4)  # what was measured is sent next
+@lru_cache(maxsize=4)  # the text that was measured is sent next
 def render(text: str) -> TelegramText:
-    """Never empty where the text is not."""
+    """Render a text; never empty for a text that is not."""
     if (plain := unformatted_text(text)) is not None:
         return TelegramText(text=plain)
     writing = _TelegramTextBuilder()
@@ -63,7 +65,7 @@ def fits(text: str, *, limit: int = MAX_LENGTH) -> bool:
 
 
 class _TelegramTextBuilder:
-    """Owns the text so far, how long it is, and the entities over it."""
+    """Owns the text so far, its length, and its entities."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -117,7 +119,7 @@ class _TelegramTextBuilder:
         self._length += message_length(text, LengthUnit.UTF16)
 
     def _add_entity(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
-        """One that goes on where the last of its kind ended is the same."""
+        """Add an entity; one that continues the last of its kind extends that."""
         entity = TelegramTextEntity(
             type=kind, offset=start, length=self._length - start, url=url, language=language
         )
@@ -131,7 +133,7 @@ class _TelegramTextBuilder:
         self._entities.append(entity)
 
     def _crosses(self, start: int) -> bool:
-        """Whether an entity from there to here would hold one end of another, and not both."""
+        """Whether an entity from there to here would contain one end of another, but not both."""
         return any(
             each.offset < start < each.offset + each.length < self._length
             for each in self._entities
@@ -155,8 +157,8 @@ class _TelegramTextBuilder:
 
 
 def _clip_entity(entity: TelegramTextEntity, ahead: int, size: int) -> TelegramTextEntity:
-    """The entity over the text as it is sent: without space before and behind it, which the
-    server would take off."""
+    """The entity clipped to the text that is sent: without the leading and trailing space, which
+    the server would remove."""
     start = max(entity.offset - ahead, 0)
     end = min(entity.offset + entity.length - ahead, size)
     return msgspec.structs.replace(entity, offset=start, length=end - start)

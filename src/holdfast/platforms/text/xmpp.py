@@ -1,8 +1,8 @@
 """Renders Markdown for XMPP: a body in Message Styling, or one that is marked as unstyled.
 
 XEP-0393 has no way to escape a mark (https://xmpp.org/extensions/xep-0393.html), but it has
-`<unstyled/>`: a text with an asterisk of its own is sent plain, with that hint. A mark stays
-visible in what clients show, and is read only after a space or another mark.
+`<unstyled/>`: a text with an asterisk of its own is sent plain, with that hint. Clients show the
+marks themselves, too, and read a mark only after a space or another mark.
 """
 
 import re
@@ -30,12 +30,12 @@ _OPENING_MARKUP = re.compile(r"(?:^|[\s*_~`])[*_~`](?=\S|$)")
 
 class XmppText(msgspec.Struct, frozen=True, kw_only=True):
     body: str
-    styled: bool = True  # False: it goes with `<unstyled xmlns="urn:xmpp:styling:0"/>`
+    styled: bool = True  # False: sent with `<unstyled xmlns="urn:xmpp:styling:0"/>`
 
 
-@lru_cache(maxsize=4)  # what was measured is sent next
+@lru_cache(maxsize=4)  # the text that was measured is sent next
 def render(text: str) -> XmppText:
-    """Never empty where the text is not."""
+    """Render a text; never empty for a text that is not."""
     blocks = parse_markdown(text)
     lines = [_render_item(piece) for piece in lay_out(blocks, _LAYOUT)]
     styled = [line for line in lines if line is not None]
@@ -49,7 +49,7 @@ def fits(text: str, *, limit: int) -> bool:
 
 
 def _render_item(piece: LayoutItem) -> str | None:
-    """None: a client would read words of it as marks."""
+    """Render an item; None if a client would read words of it as marks."""
     quote = "> " * piece.quote
     if isinstance(piece, PreformattedText):
         return _code_block(piece, quote)
@@ -88,7 +88,7 @@ def _render_line(line: TextLine) -> str | None:
 def _is_ambiguous(run: StyledRun, marks: str) -> bool:
     if marks == "`":
         return "`" in run.text
-    # Within marks, any other could be taken for the one that closes them.
+    # Inside marks, any other could be taken for the closing one.
     return (_MARKUP if marks else _OPENING_MARKUP).search(run.text) is not None
 
 

@@ -1,1 +1,1 @@
-"""web"""
+"""The web platform: chats of the page and the command line."""

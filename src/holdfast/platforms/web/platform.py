@@ -14,8 +14,8 @@ NAME = "web"
 
 
 class WebPlatform:
-    """Holds nothing. Its replies are fetched, so a committed one is sent; its messages are
-    passed on by the API, which has checked the token."""
+    """Holds nothing. Its replies are fetched, so a committed one counts as sent. Its messages come
+    from the API, which has checked the token."""
 
     name = NAME
     account = "default"
@@ -30,5 +30,5 @@ class WebPlatform:
 
 
 def web_source(chat_id: str) -> Source:
-    """A chat of the page: its one user is the gateway's owner."""
+    """The source of a chat of the page: its only user is the owner of the gateway."""
     return Source(platform=NAME, chat_id=chat_id, user_id="owner")
