@@ -223,7 +223,7 @@ async def chat_command(harness: SubscriberHarness, subscriber: str) -> AsyncIter
     await harness.sent(5)
     await harness.wait_until_answered()
     assert [harness.sent_texts[0], *harness.sent_texts[2::2]] == ["one", "two", "three"]
-    assert "Back in: hello" in harness.sent_texts[3]
+    assert "You are back in: hello" in harness.sent_texts[3]
     texts = [each.text for each in harness.model.requests[-1].messages]
     assert texts == ["hello", "one", "and then"]
 

@@ -590,7 +590,7 @@ async def test_usage_and_status_include_subagents(harness: GatewayHarness, call:
     await harness.end_of(await harness.accept("begin"))
     await work.wait_for_request(1)
     status = await harness.end_of(await harness.accept("/status"))
-    assert "Subagent (in the background): work" in status.text
+    assert "Subagent in the background: work" in status.text
     assert harness.gateway.snapshot()["subagents"] == {"waited": 0, "background": 1}
     model_for(harness, "begin").say("told")
     work.say("worked")

@@ -9,26 +9,29 @@ import msgspec
 
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.inbox import InboxRow, RouteTarget
+from holdfast.core.text.translation import N_, _
 
 
 class Permission(StrEnum):
-    """Who may give a command."""
+    """Who may use a command."""
 
-    TALK = "talk"  # whoever may talk to the agent
-    OPERATE = "operate"  # whoever runs the gateway
+    TALK = "talk"  # everyone who may talk to the agent
+    OPERATE = "operate"  # operators of the gateway
 
 
 class CommandTopic(StrEnum):
-    """Under which heading /help lists a command, in the order of the headings."""
+    """The headings of /help, in this order; translated where they are shown."""
 
-    CONVERSATIONS = "Conversations"
-    WORK = "While the agent works"
-    APPROVALS = "Approvals"
-    KNOWLEDGE = "What is known"
-    GATEWAY = "The gateway"
+    CONVERSATIONS = N_("Conversations")
+    WORK = N_("While the agent works")
+    APPROVALS = N_("Approvals")
+    KNOWLEDGE = N_("Knowledge")
+    GATEWAY = N_("The gateway")
 
 
 class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat command. Its `help` is translated where it is shown."""
+
     name: str
     help: str  # one line, without the name
     topic: CommandTopic = CommandTopic.GATEWAY
@@ -36,25 +39,31 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     permission: Permission = Permission.TALK
     outlives_restart: bool = True  # False: one typed before this start is dropped
-    allowed_mid_turn: bool = True  # False: while a turn runs it says so and does nothing
-    is_message: bool = False  # True: what follows it is said to the agent, and answered by it
-    strict: bool = True  # False: words that it does not ask for are passed over
+    allowed_mid_turn: bool = True  # False: refused while a turn runs
+    is_message: bool = False  # True: its argument is a message to the agent
+    strict: bool = True  # False: arguments that it does not take are ignored
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.arguments}".rstrip()
 
     def argument_problem(self, argument: str) -> str | None:
-        """What is wrong with an argument, by the table alone; None: nothing."""
+        """What is wrong with an argument, by this table alone; None: nothing."""
         if argument and not self.arguments and self.strict:
-            return self.usage_error(f"/{self.name} takes nothing after it.")
+            return self.usage_error(_("/{name} takes no argument.").format(name=self.name))
         if not argument and self.arguments and not self.arguments.startswith("["):
-            return self.usage_error(f"/{self.name} needs something after it.")
+            return self.usage_error(_("/{name} needs an argument.").format(name=self.name))
         return None
 
+    def unknown_argument(self, argument: str) -> str:
+        return self.usage_error(
+            _("/{name} does not know {argument!r}.").format(name=self.name, argument=argument)
+        )
+
     def usage_error(self, why: str) -> str:
-        """What whoever typed it wrong is told."""
-        return f"{why} Usage: {self.usage} - {self.help}"
+        """The reply to a wrong use of it, in the language of the context."""
+        usage = _("Usage: {usage} - {help}").format(usage=self.usage, help=_(self.help))
+        return f"{why} {usage}"
 
 
 COMMANDS = (
@@ -62,79 +71,79 @@ COMMANDS = (
         name="approvals",
         topic=CommandTopic.APPROVALS,
         arguments="[revoke N]",
-        help="show what waits for approval and which approvals stand, or revoke one",
+        help=N_("show pending approvals and standing rules, or revoke a rule"),
     ),
     CommandSpec(
         name="approve",
         topic=CommandTopic.APPROVALS,
         arguments="[N | all] [session | always]",
-        help="let a command run that waits for your word",
+        help=N_("run a command that waits for your approval"),
     ),
     CommandSpec(
         name="background",
         topic=CommandTopic.WORK,
         arguments="TEXT",
-        help="do TEXT beside this conversation, and tell it here when it is done",
+        help=N_("work on TEXT in the background, and report here when it is done"),
     ),
     CommandSpec(
         name="busy",
         topic=CommandTopic.WORK,
         arguments="[interrupt | queue | steer | default]",
-        help="show or choose what a new message does while the agent works",
+        help=N_("show or choose what a new message does while the agent works"),
     ),
     CommandSpec(
         name="compact",
         topic=CommandTopic.CONVERSATIONS,
         arguments="[WHAT TO KEEP]",
-        help="summarise the older part of this conversation, to make room",
-        allowed_mid_turn=False,  # the turn that runs makes room for itself
+        help=N_("summarise the older part of this conversation to make room"),
+        allowed_mid_turn=False,  # a running turn makes room for itself
     ),
     CommandSpec(
         name="cron",
         topic=CommandTopic.WORK,
         arguments="[list | add | pause N | resume N | run N | stop N | rm N | history N]",
-        help='have something done later or regularly: /cron add "every weekday at 9" TEXT',
+        help=N_('do something later or regularly: /cron add "every weekday at 9" TEXT'),
     ),
     CommandSpec(
         name="deny",
         topic=CommandTopic.APPROVALS,
         arguments="[N | all] [WHY]",
-        help="do not let a command run that waits for your word",
+        help=N_("refuse a command that waits for your approval"),
     ),
     CommandSpec(
         name="fork",
         topic=CommandTopic.CONVERSATIONS,
         arguments="[TITLE]",
-        help="go on in a copy of this conversation, and keep it as it is",
+        help=N_("continue in a copy of this conversation, and keep the original"),
         allowed_mid_turn=False,
     ),
     CommandSpec(
         name="help",
         arguments="[COMMAND]",
-        aliases=("start",),  # what a chat with a bot begins with
-        help="show what the gateway itself can do",
+        aliases=("start",),  # platforms send it when a chat with a bot is opened
+        help=N_("show the commands of the gateway"),
     ),
     CommandSpec(
         name="memory",
         topic=CommandTopic.KNOWLEDGE,
         arguments="[add TEXT | edit N TEXT | forget N | clear | off | on]",
-        help="show or change what is remembered about you",
+        help=N_("show or change what is remembered about you"),
     ),
     CommandSpec(
         name="model",
         arguments="[NAME | default]",
-        help="show the model, or use another one in this conversation",
+        help=N_("show the model, or choose another one for this conversation"),
     ),
     CommandSpec(
         name="new",
         topic=CommandTopic.CONVERSATIONS,
         aliases=("reset",),
-        help="begin a new conversation; the old one is kept",
+        help=N_("start a new conversation; the old one is kept"),
     ),
     CommandSpec(
         name="pairing",
         arguments="[approve CODE | deny WHO | revoke WHO]",
-        help="show who asks to be let in and who was, let somebody in, or send them away",
+        help=N_("show who asks for access and who has it; approve, deny or revoke it"),
         permission=Permission.OPERATE,
     ),
     CommandSpec(
@@ -143,81 +152,81 @@ COMMANDS = (
         arguments="TEXT",
         aliases=("q",),
         is_message=True,
-        help="say something that is answered after what runs now",
+        help=N_("send a message that is answered after the current work"),
     ),
     CommandSpec(
         name="quiet",
         topic=CommandTopic.WORK,
         arguments="[on | off | default]",
-        help="show or choose whether this chat gets answers and nothing else",
+        help=N_("show or choose whether this chat gets answers only"),
     ),
     CommandSpec(
         name="restart",
         arguments="[now | when idle]",
-        help="start the gateway again; now: without letting turns come to a good place first",
+        help=N_("restart the gateway; now: without waiting for turns to reach a safe point"),
         permission=Permission.OPERATE,
-        outlives_restart=False,  # it would restart every successor that finds it
+        outlives_restart=False,  # every successor would restart again
     ),
     CommandSpec(
         name="resume",
         topic=CommandTopic.CONVERSATIONS,
         arguments="[N | TITLE | ID]",
-        help="go back to an earlier conversation; without a name, to the last one",
-        allowed_mid_turn=False,  # what waits behind the turn would be parted from it
+        help=N_("go back to an earlier conversation; without a name, to the last one"),
+        allowed_mid_turn=False,  # waiting messages would be separated from the turn
     ),
     CommandSpec(
         name="retry",
         topic=CommandTopic.CONVERSATIONS,
-        help="have the last message answered again",
+        help=N_("answer the last message again"),
         allowed_mid_turn=False,
     ),
     CommandSpec(
         name="search",
         topic=CommandTopic.KNOWLEDGE,
         arguments="WORDS",
-        help="find where something was said, here and in your other conversations",
+        help=N_("search this conversation and your other ones"),
     ),
     CommandSpec(
         name="sessions",
         topic=CommandTopic.CONVERSATIONS,
-        help="list the conversations that can be gone back to",
+        help=N_("list the conversations that you can resume"),
     ),
     CommandSpec(
         name="sethome",
         arguments="[off]",
-        help="tell this chat when the gateway stops, restarts and is back",
+        help=N_("send notices about stops and restarts of the gateway to this chat"),
         permission=Permission.OPERATE,
     ),
-    CommandSpec(name="status", help="show what this session and the gateway are doing"),
+    CommandSpec(name="status", help=N_("show what this session and the gateway are doing")),
     CommandSpec(
         name="steer",
         topic=CommandTopic.WORK,
         arguments="TEXT",
         is_message=True,
-        help="add to what the agent is working on, without interrupting it",
+        help=N_("add to what the agent is working on, without interrupting it"),
     ),
     CommandSpec(
         name="stop",
         topic=CommandTopic.WORK,
         arguments="[all]",
-        help="stop what runs, and drop what waits behind it; all: also what is in the background",
-        strict=False,  # who says "/stop please" means it
-        outlives_restart=False,  # what it was to stop died with the process it was typed to
+        help=N_("stop the current work and drop waiting messages; all: also stop background work"),
+        strict=False,  # "/stop please" is a /stop
+        outlives_restart=False,  # what it should have stopped ended with that process
     ),
     CommandSpec(
         name="title",
         topic=CommandTopic.CONVERSATIONS,
         arguments="[TEXT]",
-        help="show what this conversation is called, or call it something else",
+        help=N_("show or change the title of this conversation"),
     ),
     CommandSpec(
         name="undo",
         topic=CommandTopic.CONVERSATIONS,
         arguments="[N]",
-        help="take back the last exchange, or the last N",
+        help=N_("take back the last exchange, or the last N"),
         allowed_mid_turn=False,
     ),
-    CommandSpec(name="usage", help="show how many tokens were used, here and in all"),
+    CommandSpec(name="usage", help=N_("show how many tokens were used, here and in total")),
 )
 
 
@@ -229,7 +238,8 @@ class MenuEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
-    """What a platform may offer whom it cannot tell apart: the names, without slash or alias."""
+    """The commands for the menu of a platform, which is the same for all people: names without
+    slash, no aliases."""
     return tuple(
         MenuEntry(name=spec.name, help=spec.help)
         for spec in COMMANDS
@@ -238,7 +248,7 @@ def command_menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, .
 
 
 def index_commands(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
-    """Each command by every name it answers to."""
+    """Each command by its name and its aliases."""
     return {name: spec for spec in table for name in (spec.name, *spec.aliases)}
 
 
@@ -257,18 +267,18 @@ _COMMAND_WORDS = {
 
 
 def parse_command_word(text: str) -> tuple[str, str] | None:
-    """The command, with its argument, that a plain word stands for where something was asked."""
+    """The command and argument for a plain word (`yes`, `always`) that answers an approval."""
     return _COMMAND_WORDS.get(text.strip().rstrip(".!").lower()) if len(text) < 16 else None
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """Name and argument, or None where the text is no command (a path begins with / too)."""
+    """Name and argument; None: the text is not a command (a path begins with / too)."""
     match = _PATTERN.fullmatch(text.strip())
     return (match[1].lower(), (match[2] or "").strip()) if match else None
 
 
 def text_for_agent(text: str) -> str | None:
-    """The words of a text that reach the agent; None: it is for the gateway alone."""
+    """The part of a text that reaches the agent; None: it is a command for the gateway."""
     parsed = parse_command(text)
     if parsed is None:
         return text
@@ -278,7 +288,7 @@ def text_for_agent(text: str) -> str | None:
 
 
 class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A command as it was typed, by whom, and in which session, if its route has one."""
+    """A command as it was typed: its message, and its session, if its route has one."""
 
     row: InboxRow
     argument: str

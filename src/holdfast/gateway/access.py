@@ -19,6 +19,7 @@ from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.text.translation import N_
 
 log = logging.getLogger(__name__)
 
@@ -39,31 +40,52 @@ class Role(StrEnum):
 class Action(StrEnum):
     TALK = "talk"
     COMMAND = "command"
-    OPERATE = "operate"  # commands about the gateway as a whole, and everybody's things
-    DECIDE = "decide"  # about a thing that belongs to people: an approval, a job
-    SEND = "send"  # a message to a chat where nobody has asked for one
+    OPERATE = "operate"  # commands for the whole gateway, and what belongs to other people
+    DECIDE = "decide"  # about something that belongs to people: an approval, a job
+    SEND = "send"  # a message to another chat, unasked
+
+
+_NOT_ALLOWED = {
+    Action.TALK: N_(
+        "{user!r} may not talk to the agent on {platform}. To allow it, add the id to {key} in "
+        "holdfast.toml."
+    ),
+    Action.COMMAND: N_(
+        "{user!r} may not use commands on {platform}. To allow it, add the id to {key} in "
+        "holdfast.toml."
+    ),
+    Action.OPERATE: N_(
+        "{user!r} may not operate the gateway from {platform}. To allow it, add the id to {key} in "
+        "holdfast.toml."
+    ),
+    Action.DECIDE: N_(
+        "{user!r} may not decide this on {platform}. To allow it, add the id to {key} in "
+        "holdfast.toml."
+    ),
+    Action.SEND: N_("{user!r} may not send messages on {platform} from here."),
+}
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking. `authenticated`: the platform itself checked a credential of ours."""
+    """The sender. `authenticated`: the platform itself checked a credential of the gateway."""
 
     id: PrincipalId
     authenticated: bool
 
 
 class OwnedResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A thing that belongs to people, and the place from which somebody reaches for it."""
+    """Something that belongs to people, and the source of the request for it."""
 
     source: Source
     owners: Collection[PrincipalId]
 
 
 class SendTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat that something is to be sent to, and the place from which."""
+    """A chat to which something is sent, and the source from which."""
 
     source: Source
     to: Address
-    is_own_or_home: bool  # it is the chat of the place itself, or a home channel
+    is_own_or_home: bool  # the chat of the source itself, or a home channel
 
 
 Resource = Source | OwnedResource | SendTarget
@@ -71,22 +93,22 @@ Resource = Source | OwnedResource | SendTarget
 
 def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
-    # The API and the page hand on only what came with the gateway's own token, or its cookie; so
-    # does whoever speaks as the operator into a chat of another platform.
+    # The API and the page pass on only requests with the gateway's own token or cookie. An operator
+    # who writes into a chat of another platform has one, too.
     authenticated = source.platform in ("api", "web") or source.author is Author.OPERATOR
     return Principal(id=PrincipalId(name), authenticated=authenticated)
 
 
 class AccessPolicy:
-    """Owns who is allowed by the configuration that is in force; `paired` are those who were let
-    in besides. Each question is a look into a few sets: it is asked for every message."""
+    """Owns who is allowed by the current configuration; `paired` are the paired users. A check is
+    a lookup in a few sets, because every message needs one."""
 
     def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
         self._paired = paired
         self.apply_settings(settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """Who is not allowed by these is turned away from now on."""
+        """Refuse from now on who is not allowed by these."""
         self._operators: set[str] = set()
         self._users: set[str] = set()
         self._chat_users: dict[tuple[str, str, str], frozenset[str]] = {}
@@ -105,20 +127,22 @@ class AccessPolicy:
             return
         source = _source_of(resource)
         if isinstance(resource, SendTarget):
-            to = f"{resource.to.platform}:{resource.to.chat_id}"
             raise NotAllowed(
-                f"From here nothing may be sent to {to}: add {to!r} to send.allow in "
-                "holdfast.toml to let agents."
+                "Agents may not send messages to {chat} from here. To allow it, add {chat!r} to "
+                "send.allow in holdfast.toml.",
+                chat=f"{resource.to.platform}:{resource.to.chat_id}",
             )
         key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
         raise NotAllowed(
-            f"{source.user_id!r} may not {action} on {source.platform}: add the id to "
-            f"{_config_table(source)}.{key} in holdfast.toml to let them."
+            _NOT_ALLOWED[action],
+            user=source.user_id,
+            platform=source.platform,
+            key=f"{_config_table(source)}.{key}",
         )
 
     def allows(self, principal: Principal, action: Action, resource: Resource) -> bool:
         if isinstance(resource, SendTarget):
-            # Whoever runs the gateway is no exception: it is their agent that asks, and not they.
+            # Operators are no exception: it is their agent that asks.
             known = self.role(principal, resource.source) is not Role.UNKNOWN
             return known and (resource.is_own_or_home or self.may_send_to(resource.to))
         owned = resource if isinstance(resource, OwnedResource) else None
@@ -131,8 +155,8 @@ class AccessPolicy:
         return own or action is not Action.DECIDE
 
     def role(self, principal: Principal, source: Source) -> Role:
-        """Whoever may run the gateway may talk to it. Not the other way round, and to allow
-        everybody makes an operator of nobody."""
+        """Operators may also talk to the agent. Users are not operators, and `"*"` makes nobody an
+        operator."""
         if principal.authenticated or principal.id in self._operators:
             return Role.OPERATOR
         if principal.id in self._users or principal.id in self._paired:
@@ -148,7 +172,7 @@ class AccessPolicy:
         return chat in self._send_allowlist or f"{to.platform}:{EVERYBODY}" in self._send_allowlist
 
     def is_operator(self, source: Source) -> bool:
-        """Whether whoever asks from there may run the gateway."""
+        """Whether the sender is an operator."""
         return self.allows(principal_of(source), Action.OPERATE, source)
 
 
@@ -157,7 +181,7 @@ def _source_of(resource: Resource) -> Source:
 
 
 def _config_table(source: Source) -> str:
-    """Where holdfast.toml speaks of that account."""
+    """The table of that account in holdfast.toml."""
     usual = source.account == DEFAULT_ACCOUNT
     name = f"platforms.{source.platform}"
     return name if usual else f"{name}.accounts.{source.account}"
@@ -190,7 +214,8 @@ class DeniedAccessAudit:
             await asyncio.shield(self._store.write(RecordAudit(entry=act)))
         except StoreError as error:
             log.warning(
-                "Could not audit a refusal: %s",
+                "Could not audit the refusal of %s: %s",
+                actor,
                 error,
                 extra={"action": "denied_access_not_audited"},
             )

@@ -309,7 +309,7 @@ async def test_several_commands_are_asked_in_one_message_and_run_in_order(
     await harness.pending_approvals(number=2)
     assert len(harness.shell.started) == 1
     harness.say("yes")
-    assert "Which one? /approve 1 is the first" in (await harness.texts(2))[-1]
+    assert "Which one? For example /approve 1" in (await harness.texts(2))[-1]
     harness.say("/deny 1")
     await harness.texts(3)
     harness.say("/approve 2")
@@ -465,13 +465,13 @@ async def test_a_second_and_a_late_answer_are_rejected(
     harness.say("yes")
     await harness.shell.wait_until_started(1)
     harness.say("yes")
-    assert (await harness.texts(3))[-1].startswith("This was approved already, by ann.")
+    assert (await harness.texts(3))[-1].startswith("ann has already approved this.")
     harness.say("/deny 1")
-    assert (await harness.texts(4))[-1] == "This was approved already, by ann."
+    assert (await harness.texts(4))[-1] == "ann has already approved this."
     harness.shell.go.set()
     assert (await harness.texts(5))[-1] == "done"
     harness.say(f"/deny {row.id}")
-    assert (await harness.texts(6))[-1] == "This was approved already, by ann."
+    assert (await harness.texts(6))[-1] == "ann has already approved this."
     assert harness.shell.cancelled == []
 
 
@@ -498,7 +498,7 @@ async def test_yes_without_a_question_is_a_message(harness: ApprovalHarness) -> 
     harness.say("yes")
     assert await harness.texts(1) == ["what do you mean?"]
     harness.say("/approve")
-    assert (await harness.texts(2))[-1] == "Nothing waits for approval here."
+    assert (await harness.texts(2))[-1] == "Nothing is waiting for approval here."
     harness.say("/approve ap_none")
     assert "no approval ap_none" in (await harness.texts(3))[-1]
     harness.say("/approve 1 forever")

@@ -233,7 +233,7 @@ async def test_every_command_answers_at_once_while_a_turn_runs(harness: GatewayH
         assert spec.usage in reply.text
     for spec in (spec for spec in COMMANDS if not spec.allowed_mid_turn):
         reply = await harness.end_of(await harness.accept(f"/{spec.name}"))
-        assert reply.text.startswith(f"/{spec.name} cannot be done while the agent works")
+        assert reply.text.startswith(f"/{spec.name} is not possible while the agent is working")
     assert len(harness.model.requests) == 1
 
 
@@ -259,10 +259,10 @@ async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None
 @pytest.mark.parametrize(
     ("text", "reply"),
     [
-        ("/status now", "/status takes nothing after it. Usage: /status"),
-        ("/queue", "/queue needs something after it. Usage: /queue TEXT"),
+        ("/status now", "/status takes no argument. Usage: /status"),
+        ("/queue", "/queue needs an argument. Usage: /queue TEXT"),
         ("/reste", "Did you mean /reset?"),
-        ("/xyzzy", "There is no command /xyzzy. /help lists them."),
+        ("/xyzzy", "There is no command /xyzzy. /help lists the commands."),
     ],
 )
 async def test_a_misused_command_shows_its_usage(

@@ -29,7 +29,7 @@ from holdfast.core.turns.projection import projection_problems
 
 GROUP: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
 THREAD: dict[str, Any] = {"chat": "team", "chat_type": ChatType.THREAD, "thread": "7"}
-BUSY = "cannot be done while the agent works"
+BUSY = "is not possible while the agent is working"
 
 
 class ChatClient:
@@ -97,13 +97,13 @@ async def test_an_earlier_conversation_can_be_resumed(
     await chat("/new")
     await chat("about birds", "yes")
     birds = await chat.current_session()
-    assert (await chat("/resume 2")).startswith("Back in: about fish")
+    assert (await chat("/resume 2")).startswith("You are back in: about fish")
     assert await chat.current_session() == fish
     await chat("and sharks?", "too")
     assert chat.last_request_texts() == ["about fish", "yes", "and sharks?"]
     rows = {row.id: row for row in await harness.store.read(ListSessions(limit=9))}
     assert all(row.ended_at is None for row in rows.values())  # the previous session is kept
-    assert (await chat("/resume about birds")).startswith("Back in: about birds")
+    assert (await chat("/resume about birds")).startswith("You are back in: about birds")
     assert await chat.current_session() == birds
 
 
@@ -112,7 +112,7 @@ async def test_resume_without_a_name_picks_the_last_conversation(chat: ChatClien
     fish = await chat.current_session()
     await chat("/new")
     await chat("about birds", "yes")
-    assert (await chat("/resume")).startswith("Back in: about fish")
+    assert (await chat("/resume")).startswith("You are back in: about fish")
     assert await chat.current_session() == fish
 
 
@@ -125,7 +125,7 @@ async def test_a_suspended_conversation_can_be_resumed(
     await harness.gateway.sessions.suspend_session(
         build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
     )
-    assert (await chat("/resume")).startswith("Back in: about fish")
+    assert (await chat("/resume")).startswith("You are back in: about fish")
     assert await chat.current_session() == fish
     await chat("still there?", "yes")
     assert chat.last_request_texts() == ["about fish", "yes", "still there?"]
@@ -139,9 +139,9 @@ async def test_resume_accepts_part_of_a_title_or_the_id(chat: ChatClient) -> Non
     several = await chat("/resume RED")
     assert several.splitlines()[0].startswith("Which one?")
     assert [line[:2] for line in several.splitlines()[1:]] == ["1.", "2."]
-    assert "None of your conversations" in await chat("/resume whales")
-    assert "None of your conversations" in await chat("/resume 99999999999999999999")
-    assert (await chat("/resume fish")).startswith("Back in: about red fish")
+    assert "You have no conversation" in await chat("/resume whales")
+    assert "You have no conversation" in await chat("/resume 99999999999999999999")
+    assert (await chat("/resume fish")).startswith("You are back in: about red fish")
     assert "already" in await chat(f"/resume {fish}")
 
 
@@ -156,7 +156,7 @@ async def test_users_cannot_reach_the_conversations_of_others(
     assert "secret" not in listed
     for way in ("2", "my secret", str(anns)):
         reply = await chat(f"/resume {way}", user="bob", chat="bobs")
-        assert "None of your conversations" in reply
+        assert "You have no conversation" in reply
     assert await chat.current_session() == anns
 
 
@@ -168,7 +168,7 @@ async def test_a_group_lists_only_its_own_conversations(chat: ChatClient) -> Non
     team = await chat.current_session(**GROUP)
     listed = await chat("/sessions", user="ann", **GROUP)
     assert ("secret" in listed, "for the team" in listed) == (False, True)
-    assert "None of your" in await chat(f"/resume {secret}", user="ann", **GROUP)
+    assert "You have no" in await chat(f"/resume {secret}", user="ann", **GROUP)
     assert (await chat("/resume for the team", user="ann")).startswith("Back in")
     assert await chat.current_session() == team
 
@@ -185,7 +185,7 @@ async def test_users_of_a_thread_share_its_conversations(chat: ChatClient) -> No
 
 
 async def test_a_title_is_shown_and_changed(chat: ChatClient, harness: GatewayHarness) -> None:
-    assert "Nothing has been said" in await chat("/title Fish")
+    assert "This conversation has no messages yet" in await chat("/title Fish")
     await chat("about fish", "yes")
     assert await chat("/title") == "This conversation is called: about fish"
     await chat("/title  On\x1b fish\n and chips ")
@@ -374,7 +374,7 @@ async def test_history_commands_are_refused_mid_turn(harness: GatewayHarness, co
 
 @pytest.mark.parametrize("command", ["/undo", "/retry", "/fork"])
 async def test_history_commands_need_a_history(chat: ChatClient, command: str) -> None:
-    assert "Nothing has been said" in await chat(command)
+    assert "This conversation has no messages yet" in await chat(command)
 
 
 async def test_a_message_right_after_a_command_goes_to_its_session(
@@ -443,7 +443,7 @@ async def test_tokens_are_counted_while_the_agent_works(
     await harness.model.wait_for_request(2)
     harness.say("/usage")
     reply = (await harness.texts(1))[-1].splitlines()
-    assert reply[0] == "This turn, so far: 10 tokens in (2 of them cached), 5 out"
+    assert reply[0] == "This turn so far: 10 tokens in (2 of them cached), 5 out"
     assert reply[1] == "This conversation: 10 tokens in (2 of them cached), 5 out"
     harness.model.say("done")
     await harness.sent(2)

@@ -258,7 +258,7 @@ async def test_a_run_that_is_due_while_another_works_is_skipped(
     harness.model.say("looked")
     first, second = await finished_runs(harness, until, 2)
     assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)
-    assert second.reason == "an earlier run was still at work"
+    assert second.reason == "an earlier run was still running"
 
 
 async def has_skipped(harness: GatewayHarness, number: int) -> bool:
@@ -319,7 +319,7 @@ async def test_a_run_is_stopped_by_its_number(
     assert await send("/cron stop 1", chat="elsewhere") == "Stopped: job 1."
     [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.STOPPED
-    assert await send("/cron stop 1") == "Job 1 is not at work."
+    assert await send("/cron stop 1") == "Job 1 is not running."
 
 
 async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(
@@ -350,7 +350,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
     assert (await send("/cron pause 1")).startswith("Paused: job 1 (look).")
     advance(harness, 2 * DAY)
     assert await send("/cron list") == "1. look - every day at 9, paused"
-    assert await send("/cron resume 1") == "Job 1 (look) goes on."
+    assert await send("/cron resume 1") == "Resumed: job 1 (look)."
     assert await send("/cron") == "1. look - every day at 9, next Wed 20 Jan 2027 09:00"
     harness.model.say("looked")
     number = len(harness.service.ledger().sent)
@@ -376,7 +376,7 @@ async def test_an_invalid_command_is_answered_with_what_was_understood(
 ) -> None:
     for command, reply in (
         ('add "every weekday att 9" look', "I understood “every weekday”, but not “att 9”."),
-        ("add every day at 9 look", "Put the time into quotes."),
+        ("add every day at 9 look", "Put the time in quotes."),
         ('add "every day at 9"', "I understood the time “every day at 9”, and then nothing to do."),
         ('add "every day at 9" overlap=wait x', "overlap=wait is not known: overlap is one of"),
         ('add "every day at 9 in Mars/Base" x', "'Mars/Base' is no time zone"),
@@ -409,7 +409,7 @@ async def test_only_an_operator_can_send_a_jobs_answer_to_another_chat(
     """To the home channel or a named chat."""
     for to in ("home", "simulated:lobby"):
         reply = await send(f'/cron add "in 1 minute" to={to} look')
-        assert reply.startswith("Only operators may")
+        assert reply.startswith("Only operators can")
     reply = await send('/cron add "in 1 minute" to=home look', user="olga")
     assert reply.startswith("There is no home channel")
     await send("/sethome", user="olga", chat="the-home")
@@ -435,7 +435,7 @@ async def test_the_number_of_jobs_per_person_is_limited(
     await harness.start()
     for _ in range(2):
         await send('/cron add "every day at 9" look')
-    assert (await send('/cron add "every day at 9" look')).startswith("You have 2 jobs")
+    assert (await send('/cron add "every day at 9" look')).startswith("You already have 2 jobs")
     assert (await send('/cron add "every day at 9" look', user="bob")).startswith("Job 3")
 
 
@@ -540,7 +540,7 @@ async def test_the_schedule_tool_makes_jobs_for_the_person_it_works_for(
     [refused] = [
         m.text for m in await harness.transcript(run.session_id) if isinstance(m, ToolMessage)
     ]
-    assert "makes no jobs" in refused
+    assert "cannot create jobs" in refused
     assert await send("/cron rm 1") == "Removed: job 1 (look)."
 
 

@@ -530,7 +530,7 @@ async def test_an_api_chat_cannot_be_a_home_channel(harness: NoticeHarness) -> N
     ended = await harness.end_of(await harness.accept("/sethome"))
     assert "cannot be a home channel" in ended.text
     ended = await harness.end_of(await harness.accept("/sethome away"))
-    assert "/sethome knows no 'away'" in ended.text
+    assert "/sethome does not know 'away'" in ended.text
     assert harness.gateway.home_channels.all() == []
 
 

@@ -224,7 +224,7 @@ async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     await restart_with_edits(harness, edit=False, typing=True)
     for number, (argument, reply) in enumerate(
         (
-            ("", "answers, and nothing else (as it is configured)"),
+            ("", "answers only (as configured)"),
             ("off", "also shows what is being done"),
             ("aloud", "/quiet knows no 'aloud'"),
             ("", "also shows what is being done, and is told when something has to wait (chosen"),

@@ -319,7 +319,7 @@ async def test_the_busy_mode_of_a_session_persists(harness: GatewayHarness) -> N
     harness.model.say("hello")
     await harness.end_of(await harness.accept("hi"))
     chosen = await harness.end_of(await harness.accept("/busy queue"))
-    assert "waits, and is answered after it (queue, chosen here)" in chosen.text
+    assert "waits and is answered afterwards (queue, chosen here)" in chosen.text
     await harness.stop()
     await harness.start()
     shown = await harness.end_of(await harness.accept("/busy"))
@@ -366,7 +366,7 @@ async def test_the_busy_mode_applies_to_messages_from_before_a_crash(
 
 async def test_busy_lists_its_modes(harness: GatewayHarness) -> None:
     reply = await harness.end_of(await harness.accept("/busy sometimes"))
-    assert "There is no mode 'sometimes'." in reply.text
+    assert "/busy does not know 'sometimes'." in reply.text
     assert "Usage: /busy [interrupt | queue | steer | default]" in reply.text
 
 
@@ -420,4 +420,4 @@ async def test_steer_adds_to_the_running_turn(harness: GatewayHarness, call: Cal
 async def test_queue_and_steer_need_a_text(harness: GatewayHarness) -> None:
     for name in ("queue", "steer"):
         reply = await harness.end_of(await harness.accept(f"/{name}"))
-        assert f"/{name} needs something after it. Usage: /{name} TEXT" in reply.text
+        assert f"/{name} needs an argument. Usage: /{name} TEXT" in reply.text

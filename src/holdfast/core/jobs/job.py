@@ -1,4 +1,4 @@
-"""A job (something an agent does at certain times), its runs, and the planning of runs."""
+"""Jobs (scheduled work of an agent), their runs, and the planning of runs."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -6,33 +6,33 @@ from typing import NewType, Protocol
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
-from holdfast.core.jobs.schedule import Schedule
+from holdfast.core.jobs.schedule import JobError, Schedule
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 from holdfast.core.ports.command import Command, Scope, person_scope
+from holdfast.core.text.translation import N_
 
 JobId = NewType("JobId", int)  # a number that people type; never reused
 
 # The account of the internal platform that carries runs, and replies that are sent to no chat.
 JOBS_ACCOUNT = "jobs"
 SCHEDULE_TOOL = "schedule"  # the tool that manages jobs, and its toolset
-SILENT_REPLY = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
+SILENT_REPLY = "[SILENT]"  # the reply of a silent job's run that has nothing to report
 
-MAX_JOB_TEXT = 8000  # characters of what a job is to do
+MAX_JOB_TEXT = 8000  # characters of a job's task
 
-ORIGIN = "origin"  # where the job was made
-HOME = "home"  # the home channel of that platform, else the first there is
-NOWHERE = "nowhere"  # what it says is in its history
+ORIGIN = "origin"  # the chat in which the job was created
+HOME = "home"  # the home channel of that platform, else the first home channel
+NOWHERE = "nowhere"  # only the job's history
 
 
-class JobRefused(HoldfastError):
-    """A job that cannot be had, changed or found; the text says why, and what to do."""
+class JobRefused(JobError):
+    """A job cannot be created, changed or found; the text says why, and what to do."""
 
 
 class MissedRunPolicy(StrEnum):
-    """What becomes of due times that passed while nobody could run them."""
+    """What happens with due times that passed while the gateway did not run."""
 
     SKIP = "skip"
     ONCE = "once"  # one run for all of them
@@ -40,18 +40,18 @@ class MissedRunPolicy(StrEnum):
 
 
 class OverlapPolicy(StrEnum):
-    """What becomes of a run that is due while the last one is still at work."""
+    """What happens with a run that is due while the previous one is still running."""
 
     SKIP = "skip"
     QUEUE = "queue"
-    REPLACE = "replace"  # the old one is stopped
+    REPLACE = "replace"  # the running one is stopped
 
 
 class RunSession(StrEnum):
     """The session of a run."""
 
-    FRESH = "fresh"  # one of its own
-    HERE = "here"  # the conversation of the chat it was made in
+    FRESH = "fresh"  # its own session
+    HERE = "here"  # the conversation of the chat in which it was created
 
 
 class RunCause(StrEnum):
@@ -61,36 +61,36 @@ class RunCause(StrEnum):
 
 
 class RunState(StrEnum):
-    WAITING = "waiting"  # for an earlier run, or for a free place
+    WAITING = "waiting"  # for an earlier run, or for a free slot
     RUNNING = "running"
     ANSWERED = "answered"
     FAILED = "failed"
     STOPPED = "stopped"
     SKIPPED = "skipped"
-    SESSION_DELETED = "forgotten"  # its conversation was deleted
+    SESSION_DELETED = "forgotten"  # its session was deleted
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job is, as it was asked for last; a run keeps what it began with."""
+    """The definition of a job, as last requested; a run keeps the one with which it started."""
 
     name: str
     text: str
     schedule: Schedule
-    source: Source  # where it was made, and by whom
+    source: Source  # where it was created, and by whom
     to: str = ORIGIN
     address: Address | None = None  # of a chat that was named
     runs_in: RunSession = RunSession.FRESH
     silent: bool = False
     missed: MissedRunPolicy = MissedRunPolicy.ONCE
     overlap: OverlapPolicy = OverlapPolicy.SKIP
-    limit: float = 0.0  # seconds that a run may take; 0: as long as it likes
+    limit: float = 0.0  # seconds that a run may take; 0: no limit
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_due` None: it is over."""
+    """A stored job. `next_due` None: it is not due again."""
 
     id: JobId
-    principal: PrincipalId  # whose it is
+    principal: PrincipalId  # its owner
     spec: JobSpec
     paused: bool
     next_due: int | None
@@ -98,7 +98,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A row to be. `key`: what asked for it; asked again by whatever process, it is the same."""
+    """A job to store. `key` is the idempotency key of the request: with the same key it is the same
+    job, in every process."""
 
     key: str
     principal: PrincipalId
@@ -111,7 +112,7 @@ class JobChangeKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REMOVE = "remove"
-    UPDATE = "rewrite"  # it is another from now on, with its number and its history
+    UPDATE = "rewrite"  # it keeps its number and its history
 
 
 class JobChange(Command[bool], frozen=True, kw_only=True):
@@ -120,8 +121,8 @@ class JobChange(Command[bool], frozen=True, kw_only=True):
     job_id: JobId
     principal: PrincipalId  # whose job it is
     kind: JobChangeKind
-    next_due: int | None = None  # of one that is resumed, or rewritten with other times
-    spec: JobSpec | None = None  # of one that is rewritten
+    next_due: int | None = None  # of a job that is resumed, or that gets another schedule
+    spec: JobSpec | None = None  # of a job that is updated
 
     @property
     def scope(self) -> Scope:
@@ -129,7 +130,7 @@ class JobChange(Command[bool], frozen=True, kw_only=True):
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to be stored, which waits to begin; `skip_reason`: why it never will."""
+    """A run to store, which waits to start; `skip_reason`: why it never starts."""
 
     id: str
     job_id: JobId
@@ -139,15 +140,15 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPlan(Command[bool], frozen=True, kw_only=True):
-    """The runs that a job is to have, and when it is next due, in one commit. False, and nothing is
-    written, where the job is no longer due at that time."""
+    """New runs of a job and its next due time, in one commit. False, and nothing is written, if the
+    job is no longer due at `was_due`."""
 
     job_id: JobId
     principal: PrincipalId  # whose job it is
     runs: tuple[NewRun, ...]
-    was_due: int | None = None  # None: these runs have nothing to do with its times
+    was_due: int | None = None  # None: these runs do not follow from its schedule
     next_due: int | None = None
-    drop_waiting_reason: str = ""  # why those that wait already are not begun; "": they are
+    drop_waiting_reason: str = ""  # why waiting runs are dropped; "": they are kept
     at: float
 
     @property
@@ -171,7 +172,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int
     state: RunState
     reason: str
-    text: str  # what was answered
+    text: str  # its answer
     made_at: float
     ended_at: float | None
     inbox_id: InboxId | None
@@ -180,13 +181,13 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What travels in the inbox row by which a run comes in."""
+    """The run in the inbox row that starts it."""
 
     id: str
     job_id: JobId
     name: str
     due_at: int
-    address: Address | None = None  # where its answer goes; None: nobody is sent it
+    address: Address | None = None  # where its answer goes; None: it is not sent
     silent: bool = False
     limit: float = 0.0
     asked_in: SessionId | None = None  # the conversation whose people are asked for approval
@@ -200,7 +201,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What somebody asks for, in their own words; None and "": as it is usual there."""
+    """A job as it is requested; None and "": the default."""
 
     when: str
     text: str
@@ -215,7 +216,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be another of a job; None: it stays as it is. `zone` is one of `when`."""
+    """Changes of a job; None: unchanged. `zone` is the time zone of `when`."""
 
     when: str | None = None
     zone: str = ""
@@ -229,46 +230,46 @@ class JobUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPort(Protocol):
-    """What a turn may ask of jobs, for the person it works for. The texts are for the model;
-    each method raises `JobRefused` where it cannot be done."""
+    """Jobs for a turn, on behalf of the person it works for. The texts are for the model; each
+    method raises `JobRefused` if it is not possible."""
 
     async def add(self, call_id: CallId, request: JobRequest) -> str:
-        """A call that is made again, by whatever process, finds the job it already has."""
+        """A repeated call, in any process, finds the job that it has already created."""
         ...
 
     async def list_jobs(self) -> str: ...
     async def change_job(self, job_id: int, kind: JobChangeKind) -> str: ...
 
 
-MAX_MISSED_RUNS = 100  # runs that are made up for, of one job
-MAX_WAITING_RUNS = 100  # runs of one job
-_FEW_DUE_TIMES = 10  # due times that are looked at where they are not all made up for
+MAX_MISSED_RUNS = 100  # of one job that are caught up on
+MAX_WAITING_RUNS = 100  # of one job
+_FEW_DUE_TIMES = 10  # due times that are read if not all are caught up on
 
-SKIPPED_BUSY = "an earlier run was still at work"
-SKIPPED_QUEUE_FULL = f"{MAX_WAITING_RUNS} earlier runs wait already"
-SKIPPED_REPLACED = "a later run took its place"
+SKIPPED_BUSY = N_("an earlier run was still running")
+SKIPPED_QUEUE_FULL = N_("100 earlier runs are waiting already")
+SKIPPED_REPLACED = N_("a later run replaced it")
 
 
 def due_times_needed(missed: MissedRunPolicy) -> int:
-    """How many of the last due times the choice needs to know."""
+    """How many of the last due times the policy needs."""
     return MAX_MISSED_RUNS if missed is MissedRunPolicy.ALL else _FEW_DUE_TIMES
 
 
 def run_id(job: Job, due_at: int) -> str:
-    """The same for whoever finds that it is due, so that it is there once."""
+    """The same in every process that finds the job due, so that the run exists once."""
     return f"{job.id}.{due_at}"
 
 
 def plan_runs(
     job: Job, times: Sequence[int], *, more: bool, now: float, late_after: float
 ) -> list[NewRun]:
-    """A run for each due time that is to have one, oldest first; the others are one row that says
-    so. `more`: there were others before these."""
+    """A run for each due time that gets one, oldest first; all others are one skipped run. `more`:
+    there were others before these."""
     selected = _select_times(job.spec.missed, times, now=now, late_after=late_after)
     left_out = [at for at in times if at not in selected]
     runs = [_new_run(job, at, now=now, late_after=late_after) for at in selected]
     if job.spec.missed is MissedRunPolicy.ONCE:
-        return runs  # which stand for the others, too
+        return runs  # one run for all of them
     if left_out or more:
         many = "1 due time" if len(left_out) == 1 else f"{len(left_out)} due times"
         count = many if left_out else "earlier due times"
@@ -282,7 +283,7 @@ def plan_runs(
 def apply_overlap_policy(
     job: Job, runs: Sequence[NewRun], *, waiting: int, busy: bool
 ) -> list[NewRun]:
-    """The same runs where earlier ones are at work or wait: some are then not to begin."""
+    """The runs after the overlap policy, with earlier ones running or waiting: some are skipped."""
     room = MAX_WAITING_RUNS - waiting if job.spec.overlap is OverlapPolicy.QUEUE else len(runs)
     why = SKIPPED_QUEUE_FULL
     if job.spec.overlap is OverlapPolicy.SKIP and (busy or waiting):

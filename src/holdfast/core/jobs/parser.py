@@ -13,8 +13,9 @@ from holdfast.core.jobs.job import (
     RunSession,
 )
 from holdfast.core.jobs.schedule import InvalidSchedule, Schedule, normalise_cron
+from holdfast.core.text.translation import N_
 
-SCHEDULE_EXAMPLES = (
+SCHEDULE_EXAMPLES = N_(
     'Write for example "every weekday at 9", "every 10 minutes", "every month on the 1st at 8:30", '
     '"tomorrow at 18:00", "in 2 hours", "2026-12-01 09:00" or a cron expression "0 9 * * 1-5".'
 )
@@ -28,7 +29,7 @@ TIME = re.compile(r"(\d{1,2})(?::(\d{2})(?::\d{2})?)?\s*(am|pm)?(?![a-y\d:])|noo
 
 
 class TextScanner:
-    """Owns how far a text is understood."""
+    """Reads a text from left to right. Owns the position up to which it is understood."""
 
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.lower().split())
@@ -39,21 +40,33 @@ class TextScanner:
         return self.text[self.position :]
 
     def match(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
-        """What stands next, if it is that; with the spaces behind it."""
+        """The pattern at the current position, which moves past it and the spaces behind it."""
         found = re.compile(pattern).match(self.text, self.position)
         if found is not None:
             self.position = len(self.text) - len(self.text[found.end() :].lstrip())
         return found
 
     def error(self, hint: str = "") -> InvalidSchedule:
-        understood = self.text[: self.position].strip()
+        """`hint`: a marked sentence on what is expected here."""
+        understood, rest = self.text[: self.position].strip(), self.rest
         if not understood:
-            message = f"I do not understand “{self.rest}”."
-        elif self.rest:
-            message = f"I understood “{understood}”, but not “{self.rest}”."
-        else:
-            message = f"I understood “{understood}”, and there it ends."
-        return InvalidSchedule(" ".join(filter(None, (message, hint, SCHEDULE_EXAMPLES))))
+            return InvalidSchedule(
+                "I do not understand “{rest}”.", hint, SCHEDULE_EXAMPLES, rest=rest
+            )
+        if not rest:
+            return InvalidSchedule(
+                "I understood “{understood}”, but something is missing after it.",
+                hint,
+                SCHEDULE_EXAMPLES,
+                understood=understood,
+            )
+        return InvalidSchedule(
+            "I understood “{understood}”, but not “{rest}”.",
+            hint,
+            SCHEDULE_EXAMPLES,
+            understood=understood,
+            rest=rest,
+        )
 
 
 def parse_duration(text: str) -> int:
@@ -67,13 +80,13 @@ def scan_duration(scanner: TextScanner) -> int:
         part = scanner.match(_DURATION_PART)
         if part is None:
             raise scanner.error(
-                "A span of time is a number and a unit: 20 minutes, 2 hours, 3 days."
+                N_("A duration is a number and a unit: 20 minutes, 2 hours, 3 days.")
             )
         total += _part_seconds(part)
     if total < 1:
-        raise scanner.error("Say how long: 20 minutes, 2 hours, 3 days.")
+        raise scanner.error(N_("Give a duration: 20 minutes, 2 hours, 3 days."))
     if total > MAX_DURATION:
-        raise InvalidSchedule(f"“{scanner.text}” is more than ten years.")
+        raise InvalidSchedule("“{text}” is more than ten years.", text=scanner.text)
     return int(total)
 
 
@@ -85,7 +98,7 @@ def _part_seconds(part: re.Match[str]) -> float:
 def scan_time(scanner: TextScanner) -> tuple[int, int]:
     found = scanner.match(TIME)
     if found is None:
-        raise scanner.error("Say at what time: at 9, at 18:30, at 7am, at noon.")
+        raise scanner.error(N_("Give a time: at 9, at 18:30, at 7am, at noon."))
     if found[0] in ("noon", "midnight"):
         return (12 if found[0] == "noon" else 0), 0
     hour, minute, half = int(found[1]), int(found[2] or 0), found[3]
@@ -94,7 +107,9 @@ def scan_time(scanner: TextScanner) -> tuple[int, int]:
     elif half is not None:
         hour = 24  # 13pm
     if hour > 23 or minute > 59:
-        raise InvalidSchedule(f"“{found[0].strip()}” is no time of day. {SCHEDULE_EXAMPLES}")
+        raise InvalidSchedule(
+            "“{text}” is not a time of day.", SCHEDULE_EXAMPLES, text=found[0].strip()
+        )
     return hour, minute
 
 
@@ -107,6 +122,9 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_ALIASES_HINT = N_(
+    "Known are @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually."
+)
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY_NAMES = r"(?:sun|mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?)(?:days?)?"
 _ADVERBS = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
@@ -120,16 +138,16 @@ _MONTH_DAY = re.compile(r"(?:the )?(?:(\d{1,2})(?:st|nd|rd|th)?|(last day))\b")
 
 
 def split_zone(text: str) -> tuple[str, str]:
-    """The words without the time zone that they end with, and its name; "": none."""
+    """The text without a time zone at its end, and the name of that zone; "": none."""
     found = _ZONE.search(text)
     return (text[: found.start()], found[1]) if found else (text, "")
 
 
 def parse_schedule(text: str, *, now: float, zone: tzinfo, zone_name: str) -> Schedule:
-    """Raises `InvalidSchedule`, which says what was understood."""
+    """Parse a schedule. Raises `InvalidSchedule`, which says what was understood."""
     words, normalised = TextScanner(text), " ".join(text.split())
     if not words.text:
-        raise InvalidSchedule(f"It is not said when. {SCHEDULE_EXAMPLES}")
+        raise InvalidSchedule("The time is missing.", SCHEDULE_EXAMPLES)
     if (cron := _scan_cron(words)) is not None:
         return Schedule(text=normalised, cron=cron, zone=zone_name)
     if words.match(r"in\b"):
@@ -140,9 +158,9 @@ def parse_schedule(text: str, *, now: float, zone: tzinfo, zone_name: str) -> Sc
         return Schedule(text=normalised, cron=_scan_times(words, days=days), zone=zone_name)
     at = _scan_point_in_time(words, now=now, zone=zone)
     if at <= now:
-        raise InvalidSchedule(f"“{normalised}” is past. {SCHEDULE_EXAMPLES}")
+        raise InvalidSchedule("“{text}” is in the past.", SCHEDULE_EXAMPLES, text=normalised)
     if at > now + MAX_DURATION:
-        raise InvalidSchedule(f"“{normalised}” is more than ten years away.")
+        raise InvalidSchedule("“{text}” is more than ten years away.", text=normalised)
     return Schedule(text=normalised, at=at, zone=zone_name)
 
 
@@ -150,7 +168,7 @@ def _scan_cron(scanner: TextScanner) -> str | None:
     if scanner.text.startswith("@"):
         if scanner.text in _ALIASES:
             return _ALIASES[scanner.text]
-        raise scanner.error(f"There are {', '.join(_ALIASES)}.")
+        raise scanner.error(_ALIASES_HINT)
     meant = _CRON.fullmatch(scanner.text) or (
         "*" in scanner.text and _CRON_LIKE.fullmatch(scanner.text)
     )
@@ -158,7 +176,7 @@ def _scan_cron(scanner: TextScanner) -> str | None:
 
 
 def _scan_recurring(scanner: TextScanner, text: str, *, now: float, zone_name: str) -> Schedule:
-    """Behind the word "every", or at an adverb that stands for it."""
+    """After the word "every", or at an adverb such as "daily"."""
     adverb = scanner.match("|".join(_ADVERBS))
     if days := _scan_days(scanner):
         return Schedule(text=text, cron=_scan_times(scanner, days=days), zone=zone_name)
@@ -178,11 +196,12 @@ def _scan_unit(scanner: TextScanner) -> str | None:
 
 
 def _scan_after_unit(scanner: TextScanner, unit: str) -> str:
-    """What stands behind "every hour", "every day", "every week" or "every month"."""
+    """The cron expression of what follows "every hour", "every day", "every week" or "every
+    month"."""
     if unit == "hour":
         minute = scanner.match(r"at (?:minute )?:?([0-5]?\d)$")
         if minute is None:
-            raise scanner.error("Say at which minute: every hour at :15.")
+            raise scanner.error(N_("Give the minute: every hour at :15."))
         return f"{int(minute[1])} * * * *"
     if unit == "month":
         return _scan_times(scanner, month_days=_scan_month_days(scanner))
@@ -197,7 +216,7 @@ def _scan_week_days(scanner: TextScanner) -> str:
     scanner.match(r"on\b")
     if days := _scan_days(scanner):
         return days
-    raise scanner.error("Say on which day: every week on monday at 9.")
+    raise scanner.error(N_("Give the day: every week on monday at 9."))
 
 
 def _scan_month_days(scanner: TextScanner) -> str:
@@ -208,13 +227,15 @@ def _scan_month_days(scanner: TextScanner) -> str:
         if not scanner.match(_AND):
             break
     if not days or any(day != "L" and not 1 <= int(day) <= 31 for day in days):
-        raise scanner.error("Say on which day: every month on the 1st at 9, or on the last day.")
+        raise scanner.error(
+            N_("Give the day: every month on the 1st at 9, or on the last day at 9.")
+        )
     return ",".join(days)
 
 
 def _scan_days(scanner: TextScanner, *, plural: bool = False) -> str:
-    """The days of the week as cron writes them; "": no day stands here. `plural`: only those
-    that mean every one of them ("mondays")."""
+    """The days of the week as cron writes them; "": there is none here. `plural`: only plural names
+    ("mondays")."""
     if scanner.match(r"weekdays\b" if plural else r"weekdays?\b"):
         return "1-5"
     if scanner.match(r"weekends\b" if plural else r"weekends?\b"):
@@ -240,13 +261,15 @@ def _scan_times(scanner: TextScanner, *, days: str = "*", month_days: str = "*")
         raise scanner.error()
     minutes = {minute for _, minute in times}
     if len(minutes) > 1:
-        raise scanner.error("Several times of one job need the same minute; make two jobs of it.")
+        raise scanner.error(
+            N_("Several times of one job need the same minute; create two jobs instead.")
+        )
     hours = ",".join(str(hour) for hour in sorted({hour for hour, _ in times}))
     return normalise_cron(f"{minutes.pop()} {hours} {month_days} * {days}")
 
 
 def _scan_point_in_time(scanner: TextScanner, *, now: float, zone: tzinfo) -> int:
-    """A point in time that comes once."""
+    """A single point in time."""
     today = datetime.fromtimestamp(now, zone)
     if date := scanner.match(_DATE):
         year, month, day = map(int, date.groups())
@@ -289,18 +312,18 @@ def _timestamp_at(scanner: TextScanner, date: tuple[int, int, int], zone: tzinfo
         return int(datetime(*date, hour, minute, tzinfo=zone).timestamp())
     except (ValueError, OverflowError) as error:
         raise InvalidSchedule(
-            f"“{scanner.text}” is no date: {error}. {SCHEDULE_EXAMPLES}"
+            "“{text}” is not a date: {error}.", SCHEDULE_EXAMPLES, text=scanner.text, error=error
         ) from None
 
 
 T = TypeVar("T", bound=StrEnum)
 
-JOB_SYNTAX = (
-    'Write: /cron add "every weekday at 9" Summarise the news. Between the time and the text there '
-    "may be name=NEWS to=origin|home|nowhere|PLATFORM:CHAT session=fresh|here silent=yes "
+JOB_SYNTAX = N_(
+    'Write: /cron add "every weekday at 9" Summarise the news. Between the time and the text you '
+    "can add options: name=NEWS to=origin|home|nowhere|PLATFORM:CHAT session=fresh|here silent=yes "
     "missed=skip|once|all overlap=skip|queue|replace limit=10m zone=Europe/Berlin."
 )
-# Phones make of a plain quote what looks better.
+# Phones replace plain quotes by typographic ones.
 _QUOTED_TIME = re.compile(
     r"\s*[\"“”„«'\u2018](.+?)[\"“”»'\u2019](?:\s+|$)",
     re.DOTALL,
@@ -309,10 +332,10 @@ _OPTION = re.compile(r"(name|to|session|silent|missed|overlap|limit|zone)=(\"[^\
 
 
 def parse_job(text: str) -> JobRequest:
-    """Raises `JobRefused`, which says what is wrong and how it is written."""
+    """Raises `JobRefused`, which says what is wrong and shows the syntax."""
     found = _QUOTED_TIME.match(text)
     if found is None:
-        raise JobRefused(f"Put the time into quotes. {JOB_SYNTAX}")
+        raise JobRefused("Put the time in quotes.", JOB_SYNTAX)
     options: dict[str, str] = {}
     position = found.end()
     while (option := _OPTION.match(text, position)) is not None:
@@ -321,7 +344,9 @@ def parse_job(text: str) -> JobRequest:
     rest = text[position:].strip()
     if not rest:
         raise JobRefused(
-            f"I understood the time “{found[1]}”, and then nothing to do. {JOB_SYNTAX}"
+            "I understood the time “{time}”, but the task is missing after it.",
+            JOB_SYNTAX,
+            time=found[1],
         )
     return JobRequest(
         when=found[1],
@@ -344,8 +369,12 @@ def _enum_option(options: dict[str, str], name: str, kind: type[T]) -> T | None:
     try:
         return kind(given.lower())
     except ValueError:
-        known = ", ".join(kind)
-        raise JobRefused(f"{name}={given} is not known: {name} is one of {known}.") from None
+        raise JobRefused(
+            "{name}={value} is not allowed: {name} is one of {known}.",
+            name=name,
+            value=given,
+            known=", ".join(kind),
+        ) from None
 
 
 def _limit_option(options: dict[str, str]) -> float | None:
@@ -356,13 +385,14 @@ def _limit_option(options: dict[str, str]) -> float | None:
         return parse_duration(given)
     except InvalidSchedule:
         raise JobRefused(
-            f"limit={given} is not known: limit is how long a run may take, as 10m or 2h; "
-            "0 is without end."
+            "limit={value} is not allowed: limit is the longest time that a run may take, as 10m "
+            "or 2h; 0 means no limit.",
+            value=given,
         ) from None
 
 
 def _silent_option(options: dict[str, str]) -> bool:
     given = options.get("silent", "no").lower()
     if given not in ("yes", "no"):
-        raise JobRefused(f"silent={given} is not known: silent is yes or no.")
+        raise JobRefused("silent={value} is not allowed: silent is yes or no.", value=given)
     return given == "yes"

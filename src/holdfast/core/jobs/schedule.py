@@ -7,40 +7,54 @@ from itertools import islice, pairwise
 import msgspec
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import _
 
-_FIRST_WINDOW_SECONDS = (
-    256  # seconds that are looked at first, where only the last due times are wanted
-)
-_MAX_DUE_TIMES = 100  # due times, among which the shortest gap is looked for
-_MAX_GAP_SECONDS = 3 * 86400  # and they need not be looked for longer than this
+_FIRST_WINDOW_SECONDS = 256  # of the first search for the last due times
+_MAX_DUE_TIMES = 100  # among which the shortest gap is searched
+_MAX_GAP_SECONDS = 3 * 86400  # the search for it ends after this time
 
 
-class InvalidSchedule(HoldfastError):
-    """Words that say no time; the text says what was understood of them."""
+class JobError(HoldfastError):
+    """An error in what a person or an agent wants of jobs. `hints` are further sentences."""
+
+    def __init__(self, message: str, /, *hints: str, **values: object) -> None:
+        super().__init__(message, **values)
+        self._hints = tuple(filter(None, hints))
+
+    def __str__(self) -> str:
+        return " ".join([super().__str__(), *self._hints])
+
+    def for_person(self) -> str:
+        return " ".join([super().for_person(), *map(_, self._hints)])
+
+
+class InvalidSchedule(JobError):
+    """A schedule that cannot be understood; the text says what was understood."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of `cron`, `every` and `at` is set. Due times are whole seconds since the epoch."""
 
-    text: str = msgspec.field(name="words")  # as it was asked for; stored as `words`
+    text: str = msgspec.field(name="words")  # as it was requested; stored as `words`
     cron: str = ""  # five fields
     every: int = 0  # seconds, counted from `start`
     start: int = 0
     at: int | None = None  # once
-    zone: str = ""  # what a cron expression is read in; "": the machine's
+    zone: str = ""  # the time zone of a cron expression; "": the machine's
 
     @property
     def description(self) -> str:
-        """The words, and what they were taken for where they do not say it themselves."""
+        """The requested text, with the cron expression and time zone that it does not contain, in
+        the language of the context."""
         if not self.cron:
             return self.text
-        known = (self.cron, self.zone or "local time")
+        known = (self.cron, self.zone or _("local time"))
         more = [each for each in known if each.lower() not in self.text.lower()]
         return f"{self.text} ({', '.join(more)})" if more else self.text
 
 
 def next_due(schedule: Schedule, after: float, zone: tzinfo) -> int | None:
-    """The first due time later than `after`; None: there is none."""
+    """The first due time after `after`; None: there is none."""
     return next(_due_after(schedule, after, zone), None)
 
 
@@ -51,11 +65,11 @@ def first_due_times(schedule: Schedule, after: float, zone: tzinfo, *, limit: in
 def due_times(
     schedule: Schedule, *, first: int, until: float, limit: int, zone: tzinfo
 ) -> tuple[list[int], bool]:
-    """The last `most` due times from `first`, which is one, to `until`; and whether there were
+    """The last `limit` due times from `first`, which is one, to `until`; and whether there were
     more before those.
 
-    Looked for backwards in growing windows: after a year of silence nobody wants to count every
-    minute of it.
+    Searched backwards in growing windows, so that a long pause of a frequent job is not counted
+    minute by minute.
     """
     window = _FIRST_WINDOW_SECONDS
     while True:
@@ -67,7 +81,7 @@ def due_times(
 
 
 def shortest_gap(schedule: Schedule, after: float, zone: tzinfo) -> float | None:
-    """Seconds between two due times that follow each other; None: days, or it is due once."""
+    """The least seconds between two consecutive due times; None: days, or it is due once."""
     due = _due_after(schedule, after, zone)
     first = next(due, None)
     if first is None:
@@ -96,8 +110,9 @@ def _due_after(schedule: Schedule, after: float, zone: tzinfo) -> Iterator[int]:
 
 
 def _cron_after(expression: str, after: float, zone: tzinfo) -> Iterator[int]:
-    """An hour that is there twice counts once for what names its hour, and one that is missing
-    moves such a job to the first minute there is; what is due every hour goes by real time."""
+    """When the clock is set back, a job at a fixed hour is due once in the repeated hour. When it
+    is set forward, a job in the skipped hour is due at the next existing minute. Hourly jobs follow
+    real time."""
     from cronsim import CronSim  # noqa: PLC0415 - most gateways have no job
 
     for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
@@ -108,17 +123,23 @@ def _cron_after(expression: str, after: float, zone: tzinfo) -> Iterator[int]:
 
 
 def normalise_cron(expression: str) -> str:
-    """The expression in five fields. Raises `InvalidSchedule` where it is none."""
+    """The expression in five fields. Raises `InvalidSchedule` if it is not valid."""
     from cronsim import CronSim, CronSimError  # noqa: PLC0415 - most gateways have no job
 
     fields = expression.split()
     if len(fields) != 5:
         raise InvalidSchedule(
-            f"a cron expression has five fields (minute hour day month weekday), and this has "
-            f"{len(fields)}: {expression}"
+            "A cron expression has five fields (minute hour day month weekday); this one has "
+            "{count}: {expression}",
+            count=len(fields),
+            expression=expression,
         )
     try:
         CronSim(expression, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise InvalidSchedule(f"{expression!r} is no cron expression: {error}".lower()) from None
+        raise InvalidSchedule(
+            "{expression!r} is not a valid cron expression: {error}",
+            expression=expression.lower(),
+            error=str(error).lower(),
+        ) from None
     return " ".join(fields)

@@ -22,6 +22,7 @@ from holdfast.core.ports.runtime import Clock, ModelClient
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetContext, GetSession
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import ENGLISH, use_catalogue
 from holdfast.core.turns.model import ModelChoice, accepts_images, context_window
 from holdfast.core.turns.subagent import Subagent
 from holdfast.tools.registry import Toolbox
@@ -121,7 +122,10 @@ class AgentFactory:
         if row is not None and reusable:
             prompt = row.prompt
         else:
-            prompt = await self._build_prompt(toolbox, settings.instructions, instructions, memory)
+            with use_catalogue(ENGLISH):  # the prompt does not depend on who reads the replies
+                prompt = await self._build_prompt(
+                    toolbox, settings.instructions, instructions, memory
+                )
         override = row.model_override if row else None
         model = override or config.model.name
         return Agent(

@@ -1,4 +1,4 @@
-"""Answers to approvals: who may give one, what it changes, and what a late answer is told."""
+"""Answers to approvals: who may give one, what it changes, and the reply to a late one."""
 
 import asyncio
 import logging
@@ -28,6 +28,7 @@ from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import SettleDelivery
 from holdfast.core.ports.store_queries import GetApproval
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import _
 from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.approvals.pending import PendingApprovals, end_approvals
 from holdfast.gateway.live.feeds import SessionFeeds
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class ApprovalResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says to an approval."""
+    """The answer of a person to an approval."""
 
     approved: bool
     scope: ApprovalScope = ApprovalScope.ONCE
@@ -68,7 +69,8 @@ APPROVAL_COMMANDS = (ApprovalRequest, ApprovalDecision, CommandEffect, SettleDel
 
 
 class ApprovalService:
-    """Decides. Owns nothing: what is pending is in the turns, what has ended is in the store."""
+    """Decides approvals. Owns nothing: the pending ones are in the turns, the others in the
+    store."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class ApprovalService:
         return [lane.turn for lane in self._lanes if lane.turn is not None]
 
     def pending_in(self, session_id: SessionId | None) -> list[Approval]:
-        """Those that the people of a conversation can still decide, by whichever turn."""
+        """The pending approvals that the people of a conversation can answer, of all turns."""
         return [
             approval
             for turn in self._turns()
@@ -101,13 +103,13 @@ class ApprovalService:
         ]
 
     def of_turn(self, session_id: SessionId) -> Sequence[Approval]:
-        """Those of the conversation's own turn, ended or not, as long as that is not over."""
+        """All approvals of the conversation's own open turn, pending or not."""
         lane = self._lanes.get(session_id)
         turn = None if lane is None else lane.turn
         return () if turn is None or turn.answering is None else turn.approvals.all
 
     def find(self, approval_id: ApprovalId) -> Approval | None:
-        """One of a turn that is not over; the others are in the store."""
+        """An approval of an open turn; the others are in the store."""
         for turn in self._turns():
             if found := turn.approvals.find(approval_id):
                 return found
@@ -120,8 +122,8 @@ class ApprovalService:
     def claim(
         self, chosen: Sequence[Approval], answer: ApprovalResponse, *, by: PrincipalId
     ) -> ApprovalDecision:
-        """Decide, from this instant; whoever has the decision written calls `settled` with how
-        that went. A yes that stands also answers what is pending and like it."""
+        """Decide, from this instant. The caller writes the decision and then calls `settled`. An
+        approval that makes a rule also approves the pending calls that the rule covers."""
         at = self._runtime.clock.now()
         rules = tuple(self._rules(chosen, answer, by=by, at=at))
         chosen = [*chosen, *self._also_covered(chosen, rules)]
@@ -148,7 +150,7 @@ class ApprovalService:
         )
 
     def on_committed(self, event: Committed) -> None:
-        """People were asked, or an answer is in the store."""
+        """An approval request or an answer is in the store."""
         command = event.command
         if isinstance(command, ApprovalRequest):
             self._asked(command)
@@ -162,12 +164,12 @@ class ApprovalService:
             )
 
     def on_failed(self, event: WriteFailed) -> None:
-        """A decision was not written. One of a chat command may be: the command tries again."""
+        """A decision was not written. A chat command tries again with its own."""
         if isinstance(event.command, ApprovalDecision):
             self.settled(event.command, durable=False)
 
     def _asked(self, request: ApprovalRequest) -> None:
-        """Before its message is sent, so that an answer finds what it answers."""
+        """Runs before the request is sent, so that an answer finds its approval."""
         self._runtime.crash(CrashPoint.APPROVAL_ASKED)
         lane = self._lanes.get(request.session_id)
         if lane is not None and lane.turn is not None:
@@ -176,7 +178,7 @@ class ApprovalService:
             self._feeds.session_changed(session_id)
 
     def settled(self, decision: ApprovalDecision, *, durable: bool) -> None:
-        """What was claimed stands, and its turns go on; or it is pending again."""
+        """The claimed approvals are decided and their turns continue, or they are pending again."""
         if durable:
             self._runtime.crash(CrashPoint.APPROVAL_DECIDED)
         for turn in self._turns():
@@ -185,8 +187,8 @@ class ApprovalService:
                 self._feeds.session_changed(turn.session_id)
 
     async def decide(self, approval_id: ApprovalId, answer: ApprovalResponse) -> Approval | None:
-        """An operator's word, from outside any chat. The row as it now is; None: it could not be
-        decided, for it has ended or never was."""
+        """Decide for an operator, outside any chat. Returns the stored approval; None: it has ended
+        already or does not exist."""
         approval = self.find(approval_id)
         if approval is None or not approval.pending:
             return None
@@ -195,7 +197,7 @@ class ApprovalService:
         return await self._store.read(GetApproval(approval_id=approval_id))
 
     async def end_undeliverable(self, delivery_id: DeliveryId) -> None:
-        """The message that asks was refused for good: what it asks is not waited for."""
+        """The platform has refused the request for good: its turn does not wait for it any more."""
         for turn in self._turns():
             asked = turn.approvals.for_delivery(delivery_id)
             ends = [ApprovalEnd(id=a.id, state=ApprovalState.UNDELIVERABLE) for a in asked]
@@ -205,8 +207,13 @@ class ApprovalService:
             try:
                 await end_approvals(turn.approvals, ends, writes=store, at=at)
             except StoreError as error:
-                # Its deadline ends it then, or the next start, which sees that nobody was asked.
-                log.warning("Not kept: %s", error, extra={"action": "approval_end_not_saved"})
+                log.warning(
+                    "Could not save that the approvals of delivery %s are undeliverable: %s; they "
+                    "end at their deadline or at the next start",
+                    delivery_id,
+                    error,
+                    extra={"action": "approval_end_not_saved"},
+                )
 
     def _rules(
         self, chosen: Iterable[Approval], answer: ApprovalResponse, *, by: PrincipalId, at: float
@@ -241,21 +248,23 @@ def _covers(rule: ApprovalRule, approval: Approval) -> bool:
 
 
 def late_answer_text(approval: Approval) -> str:
-    """What somebody is told whose answer changes nothing any more."""
+    """The reply to an answer that changes nothing any more, in the language of the context."""
     match approval.state:
         case ApprovalState.APPROVED:
-            return f"This was approved already, by {principal_name(approval.by)}."
+            return _("{person} has already approved this.").format(
+                person=principal_name(approval.by)
+            )
         case ApprovalState.DENIED:
-            return f"This was denied already, by {principal_name(approval.by)}."
+            return _("{person} has already denied this.").format(person=principal_name(approval.by))
         case ApprovalState.EXPIRED:
-            return "Too late: nobody had answered in time, and it was not run."
+            return _("Too late: nobody answered in time, and the command was not run.")
         case ApprovalState.UNDELIVERABLE:
-            return "The question could not be delivered in its chat, and it was not run."
+            return _("The request could not be delivered to its chat; the command was not run.")
         case ApprovalState.WITHDRAWN:
-            return "This was withdrawn: the work that it belonged to has ended."
-    return "This still waits for an answer."
+            return _("This request was withdrawn, because the work that it belonged to has ended.")
+    return _("This is still waiting for an answer.")
 
 
 def principal_name(principal: str) -> str:
-    """A person, as one would call them."""
-    return "the operator" if principal == OPERATOR else principal.rsplit(":", 1)[-1]
+    """A person as people call them: the id without platform and account."""
+    return _("The operator") if principal == OPERATOR else principal.rsplit(":", 1)[-1]

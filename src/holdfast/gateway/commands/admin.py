@@ -13,6 +13,7 @@ from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState
 from holdfast.core.ports.runtime import Lifecycle
 from holdfast.core.text.locale_format import format_long_duration
+from holdfast.core.text.translation import _, _n
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester
 from holdfast.gateway.commands.context import AdminContext, ReplyContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
@@ -27,11 +28,6 @@ from holdfast.gateway.lifecycle.notices import NOTICE_EXPIRES_AFTER
 from holdfast.gateway.notify.home_channels import format_chat_and_thread
 from holdfast.gateway.outbound.delivery import reply_address
 
-CANNOT_RESTART = "Nothing here can start the gateway again; restart it where it was started."
-RESTARTING = "Restarting …"
-_RUNNING = f"{RESTARTING} {{turns}} interrupted; I will try to resume what was being worked on."
-_WHEN_IDLE = "The gateway restarts as soon as nothing runs; {turns} at work now."
-
 
 class _RestartWhen(Enum):
     SOON = ""
@@ -41,13 +37,17 @@ class _RestartWhen(Enum):
 
 async def cmd_restart(context: AdminContext, request: CommandRequest) -> None:
     """Restart the gateway, now or when it is idle, if a successor can start. The reply is the
-    shutdown notice of this chat: like all of these it is never sent by the next process."""
+    shutdown notice of this chat: as every shutdown notice, it is never sent by the next process."""
     words = " ".join(request.argument.lower().replace("-", " ").split())
     if words not in {when.value for when in _RestartWhen}:
-        why = f"/restart knows no {request.argument!r}."
-        await send_reply(context.replies, request.row, COMMANDS_BY_NAME["restart"].usage_error(why))
+        wrong = COMMANDS_BY_NAME["restart"].unknown_argument(request.argument)
+        await send_reply(context.replies, request.row, wrong)
     elif context.lifecycle is None:
-        await send_reply(context.replies, request.row, CANNOT_RESTART)
+        text = _(
+            "This gateway cannot restart itself. Restart it where it was started, for example "
+            "in its terminal."
+        )
+        await send_reply(context.replies, request.row, text)
     else:
         await _restart(context, request.row, _RestartWhen(words), context.lifecycle)
 
@@ -69,17 +69,17 @@ async def _restart(
         try:
             await lifecycle.restart(order, when_idle=when is _RestartWhen.IDLE)
         except RestartRefused as error:
-            await send_reply(context.replies, row, f"Not restarted: {error}")
+            text = _("Not restarted: {reason}").format(reason=error.for_person())
+            await send_reply(context.replies, row, text)
             return
         if when is _RestartWhen.IDLE and (running := notices.running_turns):
-            await send_reply(context.replies, row, _WHEN_IDLE.format(turns=_turns(running)))
+            await send_reply(context.replies, row, _when_idle_text(running))
         else:
             await _reply_restarting(context, row, order)
 
 
 async def _reply_restarting(context: AdminContext, row: InboxRow, order: StopOrder) -> None:
-    running = context.lifecycle_notices.running_turns
-    text = _RUNNING.format(turns=_turns(running)) if running else RESTARTING
+    text = _restarting_text(context.lifecycle_notices.running_turns)
     plain = prepare_effect(context.replies, row, text)
     (reply,) = plain.deliveries
     sent = reply.state is DeliveryState.PENDING  # else the sender fetches it
@@ -93,16 +93,22 @@ async def _reply_restarting(context: AdminContext, row: InboxRow, order: StopOrd
     context.lifecycle_notices.mark_answered(order)
 
 
-def _turns(running: int) -> str:
-    return "1 turn is" if running == 1 else f"{running} turns are"
+def _when_idle_text(running: int) -> str:
+    return _n(
+        "The gateway restarts as soon as it is idle; {n} turn is running now.",
+        "The gateway restarts as soon as it is idle; {n} turns are running now.",
+        running,
+    ).format(n=running)
 
 
-_NO_PENDING_REQUESTS = (
-    "Nobody waits to be let in. Whoever writes to me privately and is not known gets a code; "
-    "/pairing approve CODE lets them in."
-)
-_HOW = "/pairing approve CODE lets in whose code it is: ask them for it."
-_PEOPLE = "Let in by a code:"
+def _restarting_text(running: int) -> str:
+    if not running:
+        return _("Restarting …")
+    return _n(
+        "Restarting … {n} turn is interrupted; I will try to resume it.",
+        "Restarting … {n} turns are interrupted; I will try to resume them.",
+        running,
+    ).format(n=running)
 
 
 async def cmd_pairing(
@@ -110,7 +116,7 @@ async def cmd_pairing(
 ) -> None:
     """List pairing requests and paired users; approve, deny or revoke. A decision is committed
     together with the end of the command's row."""
-    verb, _, who = request.argument.partition(" ")
+    verb, _space, who = request.argument.partition(" ")
     who, by = who.strip(), PrincipalId(request.row.principal)
     match verb.lower():
         case "":
@@ -122,7 +128,7 @@ async def cmd_pairing(
         case "revoke":
             await _decide(replies, request, lambda save: pairing.revoke(who, by=by, commit=save))
         case _:
-            wrong = COMMANDS_BY_NAME["pairing"].usage_error(f"/pairing knows no {verb!r}.")
+            wrong = COMMANDS_BY_NAME["pairing"].unknown_argument(verb)
             await send_reply(replies, request.row, wrong)
 
 
@@ -138,35 +144,32 @@ async def _decide(
     try:
         await decide(save)
     except PairingRefused as refused:
-        await send_reply(replies, request.row, str(refused))
+        await send_reply(replies, request.row, refused.for_person())
 
 
 def _pairing_list(pairing: PairingService, *, now: float) -> str:
     lines = [
-        f"{person_with_name(each)} waits, for {format_long_duration(each.expires_at - now)} more."
+        _("{person} asks for access; the code is valid for {duration}.").format(
+            person=person_with_name(each),
+            duration=format_long_duration(each.expires_at - now),
+        )
         for each in pairing.pending()
     ]
-    lines = [*lines, _HOW] if lines else [_NO_PENDING_REQUESTS]
+    if lines:
+        how = _("Ask the person for their code, then send {command}.")
+    else:
+        how = _(
+            "No access requests. People who write to me in a direct chat and are not known get a "
+            "code; {command} gives access to the person with that code."
+        )
+    lines.append(how.format(command="/pairing approve CODE"))
     people = [f"- {person_with_name(each)}" for each in pairing.paired_users.users()]
-    return "\n".join([*lines, *([_PEOPLE, *people] if people else [])])
+    if people:
+        lines += [_("Paired users:"), *people]
+    return "\n".join(lines)
 
 
 SETHOME_OFF = "off"
-_HOME_SET = (
-    "This chat is the home channel of {account} now: it is told when the gateway stops, restarts "
-    "and is back. /sethome off ends that."
-)
-_HOME_SILENT = " Nothing is told yet: {table}.restart_notices is off."
-_HOME_QUIET = " Nothing is told yet: it is to be quiet here. /quiet off ends that."
-_NO_HOME = "{account} has no home channel now: /sethome in a chat makes it one."
-_HOME_CONFIGURED = (
-    "The home channel of {account} is {place} now, as {table}.home says; take that out of "
-    "the configuration to have none."
-)
-_HOME_FETCHED = (
-    "This chat cannot be a home channel: nothing is sent here by itself. Say /sethome in a chat "
-    "of a platform that brings messages."
-)
 
 
 async def cmd_sethome(context: AdminContext, request: CommandRequest) -> None:
@@ -176,38 +179,54 @@ async def cmd_sethome(context: AdminContext, request: CommandRequest) -> None:
     if word == SETHOME_OFF:
         effect = prepare_effect(replies, row, _unset_home_text(context, here), unset_home=here)
         await replies.effects.commit(
-            effect, on_committed=lambda _: context.home_channels.unset_home(here)
+            effect, on_committed=lambda _outcome: context.home_channels.unset_home(here)
         )
     elif word:
-        why = f"/sethome knows no {request.argument!r}."
-        await send_reply(replies, row, COMMANDS_BY_NAME["sethome"].usage_error(why))
+        wrong = COMMANDS_BY_NAME["sethome"].unknown_argument(request.argument)
+        await send_reply(replies, row, wrong)
     elif replies.delivery_factory.is_fetched(row):
-        await send_reply(replies, row, _HOME_FETCHED)
+        text = _(
+            "This chat cannot be a home channel, because nothing can be sent to it unasked. Use "
+            "/sethome in a chat of a messaging platform."
+        )
+        await send_reply(replies, row, text)
     else:
         home = HomeChannel(address=here, set_by=row.principal, at=context.clock.now())
         effect = prepare_effect(replies, row, _set_home_text(context, here), home=home)
         await replies.effects.commit(
-            effect, on_committed=lambda _: context.home_channels.set_home(home)
+            effect, on_committed=lambda _outcome: context.home_channels.set_home(home)
         )
 
 
 def _set_home_text(context: AdminContext, here: Address) -> str:
     account = context.live_settings.current.account(here.platform, here.account)
-    silent = account is not None and not account.restart_notices
-    text = _HOME_SET.format(account=_account_name(here))
+    text = _(
+        "This chat is now the home channel of {account}: it gets a notice when the gateway stops, "
+        "restarts and is back. /sethome off ends that."
+    ).format(account=_account_name(here))
     if context.quiet_chats.is_quiet_chat(here.platform, here.account, here.chat_id):
-        return text + _HOME_QUIET
-    table = account_table(here.platform, here.account)
-    return text + (_HOME_SILENT.format(table=table) if silent else "")
+        silent = _("No notices are sent yet, because this chat is quiet. /quiet off changes that.")
+    elif account is not None and not account.restart_notices:
+        silent = _("No notices are sent yet, because {key} is off.").format(
+            key=f"{account_table(here.platform, here.account)}.restart_notices"
+        )
+    else:
+        return text
+    return f"{text} {silent}"
 
 
 def _unset_home_text(context: AdminContext, here: Address) -> str:
     configured = context.home_channels.configured(here)
     if configured is None:
-        return _NO_HOME.format(account=_account_name(here))
-    return _HOME_CONFIGURED.format(
+        return _("{account} has no home channel now. /sethome in a chat makes it one.").format(
+            account=_account_name(here)
+        )
+    return _(
+        "The home channel of {account} is now {place}, as {key} says. Remove that key from the "
+        "configuration to have none."
+    ).format(
         account=_account_name(here),
-        table=account_table(here.platform, here.account),
+        key=f"{account_table(here.platform, here.account)}.home",
         place=format_chat_and_thread(configured.address),
     )
 

@@ -8,32 +8,33 @@ from holdfast.core.ids import ApprovalId
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
 from holdfast.core.text.locale_format import format_long_duration
+from holdfast.core.text.translation import N_, _
 from holdfast.gateway.access import principal_of
 from holdfast.gateway.approvals.prompt import command_summary
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text, principal_name
 from holdfast.gateway.commands.context import ApprovalContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
 
-NOTHING_PENDING = "Nothing waits for approval here."
+NOTHING_PENDING = N_("Nothing is waiting for approval here.")
 _ALL = "all"
 _REVOKE = "revoke"
 
 
 def cmd_approve(context: ApprovalContext, request: CommandRequest) -> Awaitable[None]:
-    """Let a command run that waits for approval."""
+    """Approve a command that waits for approval."""
     words = request.argument.split()
     target = words.pop(0) if words and _is_target(words[0]) else ""
     scope = words.pop(0).lower() if words else ApprovalScope.ONCE
     if words or scope not in list(ApprovalScope):
-        wrong = COMMANDS_BY_NAME["approve"].usage_error("That is no answer.")
+        wrong = COMMANDS_BY_NAME["approve"].unknown_argument(request.argument)
         return send_reply(context.replies, request.row, wrong)
     answer = ApprovalResponse(approved=True, scope=ApprovalScope(scope))
     return _answer(context, request, target=target.lower(), answer=answer)
 
 
 def cmd_deny(context: ApprovalContext, request: CommandRequest) -> Awaitable[None]:
-    """Do not let a command run that waits for approval, and say why."""
-    first, _, rest = request.argument.partition(" ")
+    """Deny a command that waits for approval; the agent reads the reason."""
+    first, _space, rest = request.argument.partition(" ")
     target, comment = (first.lower(), rest) if _is_target(first) else ("", request.argument)
     answer = ApprovalResponse(approved=False, comment=comment.strip())
     return _answer(context, request, target=target, answer=answer)
@@ -42,8 +43,8 @@ def cmd_deny(context: ApprovalContext, request: CommandRequest) -> Awaitable[Non
 def _answer(
     context: ApprovalContext, request: CommandRequest, *, target: str, answer: ApprovalResponse
 ) -> Awaitable[None]:
-    """`target`: a number, an id, "all", or "" for the only one there is. The approvals are claimed
-    in this call, so that of two answers one is the first."""
+    """`target`: a number, an id, "all", or "" for the only one. The approvals are claimed in this
+    call, so that one of two simultaneous answers is the first."""
     found = _find_approvals(context, request, target, answer)
     if isinstance(found, str):
         return send_reply(context.replies, request.row, found)
@@ -71,7 +72,8 @@ async def _decide(
 def _find_approvals(
     context: ApprovalContext, request: CommandRequest, target: str, answer: ApprovalResponse
 ) -> list[Approval] | str:
-    """The approvals that are meant, or why there is none; []: look in the store."""
+    """The approvals that `target` names, or a reply that says why there is none; []: look in the
+    store."""
     if _is_approval_id(target):
         found = context.approvals.find(ApprovalId(target))
         if found is None:
@@ -84,12 +86,16 @@ def _find_approvals(
         return _find_by_number(pending, known, int(target[:9]))
     if not pending:
         # The last answer of the running turn, if there was one.
-        return f"{late_answer_text(known[-1])} /stop ends what runs." if known else NOTHING_PENDING
+        if not known:
+            return _(NOTHING_PENDING)
+        return f"{late_answer_text(known[-1])} {_('Send /stop to stop the current work.')}"
     if len(pending) > 1 and target != _ALL:
         lines = [f"{each.number}. {command_summary(each)}" for each in pending]
         how = "/approve" if answer.approved else "/deny"
-        which = f"Which one? {how} {pending[0].number} is the first, {how} all is all of them:"
-        return "\n".join([which, *lines])
+        which = _("Which one? For example {first} for the first one, or {all} for all of them:")
+        return "\n".join(
+            [which.format(first=f"{how} {pending[0].number}", all=f"{how} {_ALL}"), *lines]
+        )
     return pending
 
 
@@ -99,18 +105,22 @@ def _find_by_number(
     found = [each for each in pending if each.number == number]
     if len(found) > 1:
         lines = [f"{each.id}: {command_summary(each)}" for each in found]
-        return "\n".join(["Several have that number. Say which, by its id:", *lines])
+        which = _("Several approvals have that number. Use the id instead:")
+        return "\n".join([which, *lines])
     if found:
         return found
     ended = next((each for each in known if each.number == number), None)
-    return late_answer_text(ended) if ended else NOTHING_PENDING
+    return late_answer_text(ended) if ended else _(NOTHING_PENDING)
 
 
 async def _reply_ended(
     context: ApprovalContext, request: CommandRequest, approval_id: ApprovalId
 ) -> None:
     row = await context.store.read(GetApproval(approval_id=approval_id))
-    text = f"There is no approval {approval_id}." if row is None else late_answer_text(row)
+    if row is None:
+        text = _("There is no approval {id}.").format(id=approval_id)
+    else:
+        text = late_answer_text(row)
     await send_reply(context.replies, request.row, text)
 
 
@@ -123,45 +133,60 @@ def _is_target(word: str) -> bool:
 
 
 def _not_allowed_text(approval: Approval) -> str:
-    people = " or ".join(map(principal_name, approval.approvers)) or "an operator"
-    return f"Only {people} may answer this."
+    people = ", ".join(map(principal_name, approval.approvers))
+    if not people:
+        return _("Only an operator may answer this.")
+    return _("Only {people} may answer this.").format(people=people)
 
 
 def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
-    verb = "Approved" if answer.approved else "Denied"
     what = "\n".join(command_summary(each) for each in chosen)
-    if not answer.approved or answer.scope is ApprovalScope.ONCE:
-        return f"{verb}: {what}"
+    if not answer.approved:
+        return _("Denied: {commands}").format(commands=what)
+    if answer.scope is ApprovalScope.ONCE:
+        return _("Approved: {commands}").format(commands=what)
     if not any(each.rule for each in chosen):
-        return f"{verb}, but only this once, since it is like nothing else: {what}"
-    scope = "in this conversation" if answer.scope is ApprovalScope.SESSION else "from now on"
-    return f"{verb}, with all that is like it {scope} (/approvals lists and revokes): {what}"
+        text = _("Approved, but only this once, because no rule covers it: {commands}")
+    elif answer.scope is ApprovalScope.SESSION:
+        text = _(
+            "Approved, with all similar commands in this conversation (/approvals lists and "
+            "revokes such rules): {commands}"
+        )
+    else:
+        text = _(
+            "Approved, with all similar commands from now on (/approvals lists and revokes such "
+            "rules): {commands}"
+        )
+    return text.format(commands=what)
 
 
 async def cmd_approvals(context: ApprovalContext, request: CommandRequest) -> None:
     """List pending approvals and standing rules, or revoke a rule. Operators see the rules of all
     people."""
-    verb, _, which = request.argument.partition(" ")
+    verb, _space, which = request.argument.partition(" ")
     if not verb:
         await _list_approvals(context, request)
     elif verb.lower() == _REVOKE:
         await _revoke(context, request, which.strip())
     else:
-        wrong = COMMANDS_BY_NAME["approvals"].usage_error(f"/approvals knows no {verb!r}.")
+        wrong = COMMANDS_BY_NAME["approvals"].unknown_argument(verb)
         await send_reply(context.replies, request.row, wrong)
 
 
 async def _list_approvals(context: ApprovalContext, request: CommandRequest) -> None:
     now = context.clock.now()
     lines = [
-        f"Waits ({each.number}), for {format_long_duration(each.deadline - now)} more: "
-        + command_summary(each)
+        _("Pending ({number}), for another {duration}: {command}").format(
+            number=each.number,
+            duration=format_long_duration(each.deadline - now),
+            command=command_summary(each),
+        )
         for each in context.approvals.pending_in(request.session_id)
-    ] or [NOTHING_PENDING]
+    ] or [_(NOTHING_PENDING)]
     rules = await _visible_rules(context, request)
     lines += [f"{number}. {_rule_line(rule, request)}" for number, rule in enumerate(rules, 1)]
     if rules:
-        lines.append("/approvals revoke 1 takes the first of these back.")
+        lines.append(_("{command} revokes the first rule.").format(command="/approvals revoke 1"))
     await send_reply(context.replies, request.row, "\n".join(lines))
 
 
@@ -170,11 +195,16 @@ async def _revoke(context: ApprovalContext, request: CommandRequest, which: str)
     by_number = {str(number): rule for number, rule in enumerate(rules, 1)}
     rule = (by_number | {str(rule.id): rule for rule in rules}).get(which)
     if rule is None:
-        text = f"There is no rule {which or '(say which)'}; /approvals lists them."
+        if which:
+            text = _("There is no rule {rule!r}. /approvals lists the rules.").format(rule=which)
+        else:
+            text = _("Which rule? /approvals lists them; then send {command}.").format(
+                command="/approvals revoke N"
+            )
         await send_reply(context.replies, request.row, text)
         return
     decision = ApprovalDecision(revoked=(rule.id,), at=context.clock.now())
-    text = f"Revoked: {_rule_line(rule, request)}"
+    text = _("Revoked: {rule}").format(rule=_rule_line(rule, request))
     await send_reply(context.replies, request.row, text, decision=decision)
 
 
@@ -186,11 +216,11 @@ async def _visible_rules(context: ApprovalContext, request: CommandRequest) -> l
 
 
 def _rule_line(rule: ApprovalRule, request: CommandRequest) -> str:
-    return f"{rule.rule}, {_rule_scope(rule, request)}, for {rule.principal}"
-
-
-def _rule_scope(rule: ApprovalRule, request: CommandRequest) -> str:
+    values = {"rule": rule.rule, "person": rule.principal, "session": rule.session_id}
     if rule.scope is ApprovalScope.ALWAYS:
-        return "always"
-    here = rule.session_id == request.session_id
-    return "in this conversation" if here else f"in session {rule.session_id}"
+        text = _("{rule}, always, for {person}")
+    elif rule.session_id == request.session_id:
+        text = _("{rule}, in this conversation, for {person}")
+    else:
+        text = _("{rule}, in session {session}, for {person}")
+    return text.format(**values)

@@ -1,6 +1,6 @@
-"""Parses, authorises and runs commands, never behind a turn.
+"""Parses, authorises and runs commands, also while a turn runs.
 
-The commands themselves (`table`) are imported when the first one is given.
+The commands themselves (`table`) are imported at the first command.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.text.translation import use_catalogue
+from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.access import AccessPolicy, principal_of
 from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.commands.context import Command, CommandContexts, ReplyContext, command_action
@@ -78,7 +78,7 @@ class CommandDispatcher:
         return [spec for spec in self._listed if spec.name in self._commands]
 
     def dispatch(self, accepted: Accepted, *, late: bool = False) -> bool:
-        """Run the row if it is a command; `late`: it was typed before this start."""
+        """Run the row if it is a command; `late`: it was sent before this start."""
         row = accepted.row
         parsed = parse_command(row.inbound.text) if row.inbound.commands else None
         if parsed is None:
@@ -91,7 +91,7 @@ class CommandDispatcher:
         return self._lanes.session_of(accepted.row.route) or accepted.route_session
 
     def run(self, accepted: Accepted, name: str, argument: str, *, late: bool = False) -> None:
-        """Run a row as this command, whatever its own words are."""
+        """Run a row as this command, whatever its text is."""
         row, session_id = accepted.row, self.session_of(accepted)
         self._running.add(row.id)
         request = CommandRequest(
@@ -109,8 +109,8 @@ class CommandDispatcher:
     def _begin(self, name: str, request: CommandRequest) -> Awaitable[None]:
         spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
-        if (why := self._refusal(spec, request)) is not None:
-            return refuse(self._replies, request.row, why)
+        if (refusal := self._refusal(spec, request)) is not None:
+            return refuse(self._replies, request.row, refusal)
         if spec is None or command is None:
             return send_reply(self._replies, request.row, self._unknown(name))
         if request.late and not spec.outlives_restart:
@@ -119,21 +119,21 @@ class CommandDispatcher:
             return send_reply(self._replies, request.row, why)
         return command(request)
 
-    def _refusal(self, spec: CommandSpec | None, request: CommandRequest) -> str | None:
+    def _refusal(self, spec: CommandSpec | None, request: CommandRequest) -> NotAllowed | None:
         source = request.row.inbound.source
         try:
             self._access.authorise(principal_of(source), command_action(spec), source)
         except NotAllowed as error:
-            return str(error)
+            return error
         return None
 
     def _misuse(self, spec: CommandSpec, request: CommandRequest) -> str | None:
         lane = self._lanes.get(request.session_id) if request.session_id else None
         if lane is not None and lane.busy and not spec.allowed_mid_turn:
-            return (
-                f"/{spec.name} cannot be done while the agent works on something: wait for its "
-                "answer, or /stop it first."
-            )
+            return _(
+                "/{name} is not possible while the agent is working. Wait for its answer, or send "
+                "/stop first."
+            ).format(name=spec.name)
         return spec.argument_problem(request.argument)
 
     async def _finish(self, effect: Awaitable[None], request: CommandRequest) -> None:
@@ -142,12 +142,14 @@ class CommandDispatcher:
                 await effect
         except StoreError as error:
             log.error(
-                "A command waits for the store: %s",
+                "Could not commit a command: %s; the next start runs it",
                 error,
                 extra={"action": "command_waiting_for_store"},
             )
-            # Its row is still queued, and the next start runs it. Its subscribers are told.
-            text = f"This is carried out when the gateway starts again: {error}"
+            # Its row is still queued; only those who wait for its end are told.
+            text = _("This command runs when the gateway starts again: {reason}").format(
+                reason=error.for_person()
+            )
             self._replies.subscriptions.end(MessageEnded(request.row.id, InboxState.FAILED, text))
         finally:
             self._running.discard(request.row.id)
@@ -156,7 +158,7 @@ class CommandDispatcher:
         end = InboxEnd(
             inbox_id=request.row.id,
             state=InboxState.SUPERSEDED,
-            reason="typed before the gateway was started again",
+            reason="sent before the gateway restarted",
         )
         at, session_id = self._replies.clock.now(), request.session_id
         effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
@@ -167,5 +169,6 @@ class CommandDispatcher:
         import difflib  # noqa: PLC0415 - for a mistyped command alone
 
         near = difflib.get_close_matches(name, there, n=1)
-        hint = f" Did you mean /{near[0]}?" if near else ""
-        return f"There is no command /{name}.{hint} /help lists them."
+        unknown = _("There is no command /{name}.").format(name=name)
+        hint = [_("Did you mean /{name}?").format(name=near[0])] if near else []
+        return " ".join([unknown, *hint, _("/help lists the commands.")])

@@ -1,4 +1,4 @@
-"""/cron: jobs listed, added, changed, run and looked back at."""
+"""/cron: list, add, change, run and stop jobs, and show their history."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -7,25 +7,29 @@ from holdfast.core.errors import StoreError
 from holdfast.core.jobs.job import Job, JobChangeKind, JobRefused
 from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.sessions.session import NewJobWithReply, SkipRunsWithReply
+from holdfast.core.text.translation import N_, _
 from holdfast.gateway.commands.context import JobContext
-from holdfast.gateway.commands.reply import send_effect_reply, send_reply
+from holdfast.gateway.commands.reply import in_this_language, send_effect_reply, send_reply
 from holdfast.gateway.jobs import turn_jobs
 from holdfast.gateway.jobs.service import STOPPED_BEFORE_START, JobRequester
 
 _MAX_RUNS = 10  # runs of a history
 _CHANGES = {
-    "pause": (JobChangeKind.PAUSE, "Paused: job {id} ({name}). /cron resume {id} goes on with it."),
-    "resume": (JobChangeKind.RESUME, "Job {id} ({name}) goes on."),
-    "rm": (JobChangeKind.REMOVE, "Removed: job {id} ({name})."),
-    "remove": (JobChangeKind.REMOVE, "Removed: job {id} ({name})."),
+    "pause": (
+        JobChangeKind.PAUSE,
+        N_("Paused: job {id} ({name}). /cron resume {id} continues it."),
+    ),
+    "resume": (JobChangeKind.RESUME, N_("Resumed: job {id} ({name}).")),
+    "rm": (JobChangeKind.REMOVE, N_("Removed: job {id} ({name}).")),
+    "remove": (JobChangeKind.REMOVE, N_("Removed: job {id} ({name}).")),
 }
 
 Verb = Callable[[JobContext, CommandRequest, JobRequester, int], Awaitable[None]]
 
 
 async def cmd_cron(context: JobContext, request: CommandRequest) -> None:
-    """What it does for a person commits with its answer."""
-    verb, _, rest = request.argument.partition(" ")
+    """List, add, change, run or stop jobs. The change commits with the reply."""
+    verb, _space, rest = request.argument.partition(" ")
     verb, rest = verb.lower() or "list", rest.strip()
     requester = turn_jobs.requester_of(request.row, context.jobs)
     try:
@@ -38,18 +42,20 @@ async def cmd_cron(context: JobContext, request: CommandRequest) -> None:
         elif verb in _VERBS:
             await _VERBS[verb](context, request, requester, _job_number(rest))
         else:
-            wrong = COMMANDS_BY_NAME["cron"].usage_error(f"/cron knows no {verb!r}.")
+            wrong = COMMANDS_BY_NAME["cron"].unknown_argument(verb)
             await send_reply(context.replies, request.row, wrong)
     except StoreError:
         raise
     except (JobRefused, InvalidSchedule) as error:
-        await send_reply(context.replies, request.row, str(error))
+        await send_reply(context.replies, request.row, error.for_person())
 
 
 async def _list_jobs(context: JobContext, request: CommandRequest, requester: JobRequester) -> None:
     jobs = await context.jobs.list_jobs(requester)
     lines = [*turn_jobs.job_lines(jobs, busy=context.jobs.running.ids)]
-    none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
+    none = _("There are no jobs. Add one with: {command}").format(
+        command='/cron add "every weekday at 9" TEXT'
+    )
     await send_reply(context.replies, request.row, "\n".join(lines) or none)
 
 
@@ -62,9 +68,13 @@ async def _add_job(
     new = jobs.prepare_add(parse_job(rest), requester, key=f"command.{request.row.id}")
 
     def reply_text(job: Job | None) -> str:
-        return jobs.limit_text if job is None else turn_jobs.job_created_text(job, now=now)
+        if job is None:
+            return jobs.limit_reached().for_person()
+        return turn_jobs.job_created_text(job, now=now)
 
-    new_job = NewJobWithReply(new=new, limit=jobs.max_per_person, reply=reply_text)
+    new_job = NewJobWithReply(
+        new=new, limit=jobs.max_per_person, reply=in_this_language(reply_text)
+    )
     await send_effect_reply(context.replies, request.row, new_job=new_job)
 
 
@@ -73,7 +83,7 @@ async def _change_job(
 ) -> None:
     kind, done = _CHANGES[verb]
     job, change = await context.jobs.prepare_change(number, kind, requester)
-    text = done.format(id=job.id, name=job.spec.name)
+    text = _(done).format(id=job.id, name=job.spec.name)
     await send_reply(context.replies, request.row, text, job=change)
 
 
@@ -81,7 +91,7 @@ async def _run_job(
     context: JobContext, request: CommandRequest, requester: JobRequester, number: int
 ) -> None:
     plan, replaces = await context.jobs.prepare_run(number, requester, key=f"asked{request.row.id}")
-    text = f"Job {number} runs now, as if it were due."
+    text = _("Job {number} runs now, as if it were due.").format(number=number)
     await send_reply(context.replies, request.row, text, runs=plan)
     await context.jobs.on_planned(plan, replaces=replaces)
 
@@ -90,20 +100,26 @@ async def _stop_job(
     context: JobContext, request: CommandRequest, requester: JobRequester, number: int
 ) -> None:
     if request.late:
-        # G5: what it was to stop died with the process it was typed to, and goes on since.
-        text = f"This was said before the gateway was started again. /cron stop {number}?"
+        # G5: the run that it was to stop has been resumed since, or is another one.
+        text = _(
+            "Not stopped: the gateway restarted after you sent this. Send {command} again if you "
+            "still want it."
+        ).format(command=f"/cron stop {number}")
         await send_reply(context.replies, request.row, text)
         return
     job = await context.jobs.find(number, requester)
     stopped = await context.jobs.running.stop(job.id)
 
     def reply_text(dropped: int) -> str:
-        at_work = stopped or dropped > 0
-        return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
+        if stopped or dropped > 0:
+            return _("Stopped: job {number}.").format(number=number)
+        return _("Job {number} is not running.").format(number=number)
 
-    skip = SkipRunsWithReply(job_id=job.id, why=STOPPED_BEFORE_START, reply=reply_text)
+    skip = SkipRunsWithReply(
+        job_id=job.id, why=STOPPED_BEFORE_START, reply=in_this_language(reply_text)
+    )
     await send_effect_reply(context.replies, request.row, skip_runs=skip)
-    # One that waited may have begun in the place of what was stopped, before the commit.
+    # A waiting run may have started instead, before the commit.
     await context.jobs.running.stop(job.id)
 
 
@@ -112,8 +128,10 @@ async def _show_history(
 ) -> None:
     job = await context.jobs.find(number, requester)
     runs = await context.jobs.history(number, requester, limit=_MAX_RUNS)
-    lines = [*turn_jobs.run_lines(runs, job)] or ["It has not run yet."]
-    head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.description}:"
+    lines = [*turn_jobs.run_lines(runs, job)] or [_("It has not run yet.")]
+    head = _("Job {id} ({name}), {schedule}:").format(
+        id=job.id, name=job.spec.name, schedule=job.spec.schedule.description
+    )
     await send_reply(context.replies, request.row, "\n".join([head, *lines]))
 
 
@@ -122,5 +140,5 @@ _VERBS: Mapping[str, Verb] = {"run": _run_job, "stop": _stop_job, "history": _sh
 
 def _job_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise JobRefused(f"Say which job, by number{f', not {text!r}' if text else ''}: /cron list")
+        raise JobRefused("Which job? Give its number, as /cron list shows it.")
     return int(text)

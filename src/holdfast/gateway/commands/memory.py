@@ -7,21 +7,23 @@ from holdfast.core.commands import COMMANDS_BY_NAME, CommandRequest
 from holdfast.core.people.memory import NoteEdit, NoteEditResult, OwnerId, memory_owner
 from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.session import CommandOutcome, NoteEditsWithReply
+from holdfast.core.text.locale_format import format_number
+from holdfast.core.text.translation import N_, _, _n
 from holdfast.gateway.commands.context import MemoryContext
-from holdfast.gateway.commands.reply import send_effect_reply, send_reply
+from holdfast.gateway.commands.reply import in_this_language, send_effect_reply, send_reply
 
-LATER_TEXT = "Conversations that are under way keep what they began with."
+LATER_TEXT = N_("This applies to new conversations; open ones keep what they started with.")
 _CONFIRM_CLEAR = "yes"
 
 
 async def cmd_memory(context: MemoryContext, request: CommandRequest) -> None:
-    """What it changes commits with its answer."""
-    verb, _, rest = request.argument.partition(" ")
+    """Show or change the notes. A change commits with the reply."""
+    verb, _space, rest = request.argument.partition(" ")
     notes = context.memory.notes
     try:
         done = await _run_verb(context, await _owner(context, request), verb, rest.strip())
     except InvalidNote as error:
-        done = str(error)
+        done = error.for_person()
     if isinstance(done, str):
         await send_reply(context.replies, request.row, done)
         return
@@ -34,7 +36,7 @@ async def cmd_memory(context: MemoryContext, request: CommandRequest) -> None:
 
 
 async def _owner(context: MemoryContext, request: CommandRequest) -> OwnerId:
-    """Of the conversation, by the route it was opened by; before there is one, of this one."""
+    """The owner of the notes of this conversation, by the route that opened it."""
     session = (
         await context.store.read(GetSession(session_id=request.session_id))
         if request.session_id
@@ -47,7 +49,7 @@ async def _owner(context: MemoryContext, request: CommandRequest) -> OwnerId:
 async def _run_verb(
     context: MemoryContext, owner: OwnerId, verb: str, rest: str
 ) -> str | NoteEditsWithReply:
-    """The answer, or the change that gives it."""
+    """The reply, or the change that words it."""
     notes = context.memory.notes
     match verb.lower():
         case "" | "show":
@@ -61,90 +63,104 @@ async def _run_verb(
         case "forget":
             return _forget(notes, owner, rest)
         case "off":
-            text = "Memory is off: new conversations begin without it, and nothing is added."
-            return _single_edit(notes.switch(owner, off=True), lambda _: f"{text} {LATER_TEXT}")
+            off = _("Memory is off: new conversations start without it, and nothing is added.")
+            return _single_edit(notes.switch(owner, off=True), lambda _edited: off)
         case "on":
-            return _single_edit(notes.switch(owner, off=False), lambda _: "Memory is on.")
+            on = _("Memory is on.")
+            return _single_edit(notes.switch(owner, off=False), lambda _edited: on)
         case _:
-            return COMMANDS_BY_NAME["memory"].usage_error(f"/memory cannot {verb!r}.")
+            return COMMANDS_BY_NAME["memory"].unknown_argument(verb)
 
 
 async def _show(context: MemoryContext, owner: OwnerId) -> str:
     notes = context.memory.notes
     notebook = await notes.notebook(owner)
-    whose = "you" if owner.startswith("person:") else "this place"
     lines = [*format_notes(notebook)]
-    if not lines:
-        lines = [f"Nothing is noted about {whose}."]
+    if lines:
+        used = _("{used} of {limit} characters used.")
+        lines.append(
+            used.format(used=format_number(notebook.used), limit=format_number(notes.max_chars))
+        )
+    elif owner.startswith("person:"):
+        lines = [_("There are no notes about you.")]
     else:
-        lines.append(f"{notebook.used} of {notes.max_chars} characters used.")
+        lines = [_("There are no notes about this chat.")]
     others = [name for name in context.memory.provider_names if name != "notes"]
     if others:
-        lines.append(f"Besides these notes, {', '.join(others)} remembers.")
+        lines.append(_("Other memory providers in use: {names}.").format(names=", ".join(others)))
     if notebook.off:
-        lines.append("Memory is off: agents see none of this, and nothing is added.")
+        lines.append(_("Memory is off: agents see none of this, and nothing is added."))
     return "\n".join(lines)
 
 
 def _add(notes: Notes, owner: OwnerId, text: str) -> NoteEditsWithReply:
-    return _single_edit(
-        notes.add(owner, text),
-        lambda edited: _edited_text(
-            notes, edited, f"Noted as {edited.note.id if edited.note else '?'}."
-        ),
-    )
+    def reply_text(edited: NoteEditResult) -> str:
+        done = _("Saved as note {number}.").format(number=edited.note.id if edited.note else "?")
+        return _edited_text(notes, edited, done)
+
+    return _single_edit(notes.add(owner, text), reply_text)
 
 
 def _edit(notes: Notes, owner: OwnerId, rest: str) -> str | NoteEditsWithReply:
-    number, _, text = rest.partition(" ")
+    number, _space, text = rest.partition(" ")
     if not _is_number(number) or not text.strip():
-        return "Say which note, and what it is to say: /memory edit 3 Speaks Danish"
+        return _("Give the number and the new text of the note, for example: {command}").format(
+            command="/memory edit 3 Speaks Danish"
+        )
     return _single_edit(
         notes.replace(owner, int(number), text),
-        lambda edited: _edited_text(notes, edited, f"Note {number} is changed."),
+        lambda edited: _edited_text(
+            notes, edited, _("Note {number} is changed.").format(number=number)
+        ),
     )
 
 
 def _forget(notes: Notes, owner: OwnerId, rest: str) -> str | NoteEditsWithReply:
     numbers = rest.replace(",", " ").split()
     if not numbers or not all(map(_is_number, numbers)):
-        return "Say which notes, by number: /memory forget 3"
+        return _("Give the numbers of the notes, for example: {command}").format(
+            command="/memory forget 3"
+        )
     distinct = dict.fromkeys(map(int, numbers))
     edits = tuple(notes.remove(owner, number) for number in distinct)
-    return NoteEditsWithReply(edits=edits, reply=_forgotten_text)
+    return NoteEditsWithReply(edits=edits, reply=in_this_language(_forgotten_text))
 
 
 async def _clear(notes: Notes, owner: OwnerId, rest: str) -> str | NoteEditsWithReply:
     count = len((await notes.notebook(owner)).notes)
     if not count:
-        return "Nothing is noted."
+        return _("There are no notes.")
     if rest.lower() != _CONFIRM_CLEAR:
-        return (
-            f"This forgets {_count_text(count)} for good. If you mean it: "
-            f"/memory clear {_CONFIRM_CLEAR}"
-        )
-    return _single_edit(
-        notes.clear(owner), lambda _: f"Forgotten: {_count_text(count)}. {LATER_TEXT}"
-    )
+        return _n(
+            "This deletes {n} note permanently. To confirm, send {command}",
+            "This deletes all {n} notes permanently. To confirm, send {command}",
+            count,
+        ).format(n=count, command=f"/memory clear {_CONFIRM_CLEAR}")
+    return _single_edit(notes.clear(owner), lambda _edited: _cleared_text(count))
+
+
+def _cleared_text(count: int) -> str:
+    done = _n("Deleted {n} note.", "Deleted all {n} notes.", count).format(n=count)
+    return f"{done} {_(LATER_TEXT)}"
 
 
 def _edited_text(notes: Notes, edited: NoteEditResult, done: str) -> str:
-    return edit_refusal(edited, max_chars=notes.max_chars) or f"{done} {LATER_TEXT}"
+    return edit_refusal(edited, max_chars=notes.max_chars) or f"{done} {_(LATER_TEXT)}"
 
 
 def _single_edit(edit: NoteEdit, reply_text: Callable[[NoteEditResult], str]) -> NoteEditsWithReply:
-    return NoteEditsWithReply(edits=(edit,), reply=lambda edited: reply_text(edited[0]))
+    def reply(edited: Sequence[NoteEditResult]) -> str:
+        return reply_text(edited[0])
+
+    return NoteEditsWithReply(edits=(edit,), reply=in_this_language(reply))
 
 
 def _forgotten_text(edited: Sequence[NoteEditResult]) -> str:
     deleted = [str(each.note.id) for each in edited if each.note is not None]
     if not deleted:
-        return "There is no note of that number. /memory lists them."
-    return f"Forgotten: {', '.join(deleted)}. {LATER_TEXT}"
-
-
-def _count_text(count: int) -> str:
-    return "the only note" if count == 1 else f"all {count} notes"
+        return _("There is no note with that number. /memory lists the notes.")
+    done = _("Deleted: {numbers}.").format(numbers=", ".join(deleted))
+    return f"{done} {_(LATER_TEXT)}"
 
 
 def _is_number(text: str) -> bool:

@@ -1,13 +1,18 @@
 """Replies to commands: each commits with the effect of its command and the end of its row."""
 
 from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar
 
 import msgspec
 
+from holdfast.core.errors import NotAllowed
 from holdfast.core.messages.inbox import InboxEnd, InboxRow, InboxState
 from holdfast.core.messages.outbox import DeliveryKind, NewDelivery
 from holdfast.core.sessions.session import CommandEffect, CommandOutcome
 from holdfast.gateway.commands.context import ReplyContext
+
+T = TypeVar("T")
 
 
 def build_reply(context: ReplyContext, row: InboxRow, text: str) -> tuple[InboxEnd, NewDelivery]:
@@ -34,10 +39,10 @@ async def send_effect_reply(
     )
 
 
-async def refuse(context: ReplyContext, row: InboxRow, why: str) -> None:
+async def refuse(context: ReplyContext, row: InboxRow, why: NotAllowed) -> None:
     """End the row as refused, and reply with the reason."""
-    end = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=why)
-    await send_reply(context, row, why, inbox_ends=(end,))
+    end = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=str(why))
+    await send_reply(context, row, why.for_person(), inbox_ends=(end,))
 
 
 def prepare_effect(
@@ -50,5 +55,12 @@ def prepare_effect(
     return msgspec.structs.replace(plain, **effect)
 
 
+def in_this_language(reply: Callable[[T], str]) -> Callable[[T], str]:
+    """For a reply that the commit words: it is called in another thread, which has the language of
+    no chat."""
+    context = copy_context()
+    return lambda outcome: context.run(reply, outcome)
+
+
 async def no_effect() -> None:
-    """For a command whose whole effect is there already, or commits with something else."""
+    """For a command that has done everything already, or whose effect commits with another."""

@@ -3,7 +3,6 @@ change the history of one: /undo, /retry, /compact.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -32,6 +31,8 @@ from holdfast.core.sessions.session import (
     UndoEffect,
     truncate_title,
 )
+from holdfast.core.text.locale_format import format_date, format_number
+from holdfast.core.text.translation import N_, _, _n
 from holdfast.core.turns.compaction import compaction_point
 from holdfast.core.turns.model import AuxiliaryFailed, AuxiliaryTask
 from holdfast.core.turns.turn import NO_USAGE
@@ -45,18 +46,16 @@ from holdfast.gateway.turns.transcript_notes import session_owner
 MAX_SHOWN = 10
 _READ_LIMIT = 200
 _MAX_RESULTS = 8
-_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
-NONE_EARLIER = "There is no earlier conversation to go back to."
-NOTHING_YET = "Nothing has been said in this conversation yet."
-BUSY = (
-    "This cannot be done while the agent works on something: wait for its answer, or /stop it "
-    "first."
+NONE_EARLIER = N_("There is no earlier conversation to go back to.")
+NOTHING_YET = N_("This conversation has no messages yet.")
+BUSY = N_(
+    "This is not possible while the agent is working. Wait for its answer, or send /stop first."
 )
-SUMMARIES_OFF = (
-    "Nothing is summarised here: the demo cannot, or `summaries` is off under [auxiliary] in "
-    "holdfast.toml."
+SUMMARIES_OFF = N_(
+    "Summaries are not available: the demo model cannot make them, or `summaries` is off under "
+    "[auxiliary] in holdfast.toml."
 )
-TOO_LITTLE = "There is too little to summarise yet; nothing was changed."
+TOO_LITTLE = N_("There is too little to summarise yet; nothing was changed.")
 
 RunInSession = Callable[[SessionId], Awaitable[None]]
 
@@ -67,10 +66,10 @@ def _run_exclusively(
     """Run a command while no turn of its session runs or begins: messages that arrive from now on
     wait until it is done."""
     if request.session_id is None:
-        return send_reply(replies, request.row, NOTHING_YET)
+        return send_reply(replies, request.row, _(NOTHING_YET))
     pause = lanes.pause_lane(request.session_id)
     if pause is None:
-        return send_reply(replies, request.row, BUSY)
+        return send_reply(replies, request.row, _(BUSY))
     return _run_while_paused(pause, request.session_id, run)
 
 
@@ -83,7 +82,7 @@ async def _run_while_paused(pause: LanePause, session_id: SessionId, run: RunInS
 
 
 def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]:
-    """Leave this conversation and begin another."""
+    """Leave this conversation and start another."""
     lanes, row, old = context.lanes, request.row, request.session_id
     fresh = SessionId(context.runtime.new_id("s"))
     # Now, not after the commit: what is said after /new belongs to the new session.
@@ -93,7 +92,7 @@ def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]
     if lane is not None:
         waiting = lane.drop_waiting_messages()
         lane.stop([], [], by=actor_of(row.inbound))
-    end, reply = build_reply(context.replies, row, "A new conversation begins.")
+    end, reply = build_reply(context.replies, row, _("A new conversation begins."))
     effect = CommandEffect(
         inbox_ends=(*superseded_ends(waiting), end),
         deliveries=(reply,),
@@ -126,12 +125,18 @@ async def cmd_sessions(context: SessionContext, request: CommandRequest) -> None
     current = request.session_id
     found = await _list_conversations(context, request.row, current=current)
     if not found:
-        await send_reply(context.replies, request.row, "There are no conversations yet.")
+        await send_reply(context.replies, request.row, _("There are no conversations yet."))
         return
     shown = _session_lines(found[:MAX_SHOWN], current=current, now=context.runtime.clock.now())
-    more = [f"… and {len(found) - MAX_SHOWN} older ones."] if len(found) > MAX_SHOWN else []
-    last = "/resume N goes back to one; /resume TITLE finds it by its title."
-    await send_reply(context.replies, request.row, "\n".join([*shown, *more, last]))
+    if (older := len(found) - MAX_SHOWN) > 0:
+        text = _n("… and {n} older one.", "… and {n} older ones.", older)
+        shown.append(text.format(n=older))
+    shown.append(
+        _("{by_number} goes back to one; {by_title} finds it by its title.").format(
+            by_number="/resume N", by_title="/resume TITLE"
+        )
+    )
+    await send_reply(context.replies, request.row, "\n".join(shown))
 
 
 def cmd_resume(context: SessionContext, request: CommandRequest) -> Awaitable[None]:
@@ -152,7 +157,9 @@ async def _go_back(
     if isinstance(found, str):
         await send_reply(context.replies, request.row, found)
     elif found.id == current:
-        text = f"You are in it already: {_session_title(found)}"
+        text = _("You are already in this conversation: {title}").format(
+            title=_session_title(found)
+        )
         await send_reply(context.replies, request.row, text)
     else:
         await _switch_session(context, request, left=current, to=found)
@@ -161,7 +168,7 @@ async def _go_back(
 async def _find_session(
     context: SessionContext, request: CommandRequest, current: SessionId | None
 ) -> SessionRow | str:
-    """The requested session, or why there is none."""
+    """The requested session, or the reply that there is none."""
     row, target = request.row, request.argument
     listed = await _list_conversations(context, row, current=current)
     if not target:
@@ -169,7 +176,7 @@ async def _find_session(
         here = await context.store.read(GetSession(session_id=current)) if current else None
         others = [each for each in listed if each.id != current]
         before = [each for each in others if here is not None and each.id == here.previous]
-        return next(iter([*before, *others]), NONE_EARLIER)
+        return next(iter([*before, *others]), _(NONE_EARLIER))
     if target.isdecimal() and 1 <= int(target[:9]) <= len(listed):
         return listed[int(target[:9]) - 1]
     by_id = await context.store.read(
@@ -189,26 +196,27 @@ def _find_by_title(
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        return f"None of your conversations is {title!r}. /sessions lists them."
+        return _("You have no conversation {title!r}. /sessions lists yours.").format(title=title)
     numbers = {row.id: n for n, row in enumerate(listed, 1)}
     shown = [
         _session_lines([each], current=current, now=now, first=numbers[each.id])[0]
         for each in matches[:MAX_SHOWN]
     ]
-    return "\n".join(["Which one? /resume N goes back to it.", *shown])
+    which = _("Which one? {command} goes back to it.").format(command="/resume N")
+    return "\n".join([which, *shown])
 
 
 async def _switch_session(
     context: SessionContext, request: CommandRequest, *, left: SessionId | None, to: SessionRow
 ) -> None:
-    text = f"Back in: {_session_title(to)}"
+    text = _("You are back in: {title}").format(title=_session_title(to))
     if left is not None:
-        text += "\nThe conversation you left is kept: /resume goes back to it as well."
+        text += "\n" + _("The conversation that you left is kept; /resume goes back to it.")
     route = request.row.route
     effect = prepare_effect(context.replies, request.row, text, route=route, resume=to.id)
     await context.replies.effects.commit(
         effect,
-        on_committed=lambda _: _move_waiting(context, request, left=left, to=to.id),
+        on_committed=lambda _outcome: _move_waiting(context, request, left=left, to=to.id),
     )
 
 
@@ -228,19 +236,23 @@ def cmd_fork(context: SessionContext, request: CommandRequest) -> Awaitable[None
         row = request.row
         session = await context.store.read(GetSession(session_id=session_id))
         if session is None or not session.messages:
-            await send_reply(context.replies, row, NOTHING_YET)
+            await send_reply(context.replies, row, _(NOTHING_YET))
             return
         fork = ForkEffect(
             of=session_id,
             session_id=SessionId(context.runtime.new_id("s")),
-            title=truncate_title(request.argument or f"{_session_title(session)} (fork)"),
+            title=truncate_title(
+                request.argument or _("{title} (fork)").format(title=_session_title(session))
+            ),
             principal=session_owner(row, context.live_settings.current.sessions),
         )
-        text = f"You are now in a copy: {fork.title}\n/resume goes back to the original."
+        text = _("You are now in a copy: {title}\n/resume goes back to the original.").format(
+            title=fork.title
+        )
         effect = prepare_effect(context.replies, row, text, route=row.route, fork=fork)
         await context.replies.effects.commit(
             effect,
-            on_committed=lambda _: _move_waiting(
+            on_committed=lambda _outcome: _move_waiting(
                 context, request, left=session_id, to=fork.session_id
             ),
         )
@@ -257,42 +269,48 @@ async def cmd_title(context: SessionContext, request: CommandRequest) -> None:
         else None
     )
     if session is None:
-        await send_reply(replies, row, NOTHING_YET)
+        await send_reply(replies, row, _(NOTHING_YET))
         return
     title = truncate_title("".join(c if c.isprintable() else " " for c in request.argument))
     if not title:
-        await send_reply(replies, row, f"This conversation is called: {_session_title(session)}")
+        text = _("Title of this conversation: {title}").format(title=_session_title(session))
+        await send_reply(replies, row, text)
         return
-    await send_reply(replies, row, f"This conversation is now called: {title}", title=title)
+    text = _("This conversation is now called: {title}").format(title=title)
+    await send_reply(replies, row, text, title=title)
 
 
 async def cmd_search(context: SessionContext, request: CommandRequest) -> None:
-    """Find text in the conversations that this chat may see."""
+    """Search the conversations that this chat may see."""
     await send_reply(context.replies, request.row, await _search_text(context, request))
 
 
 async def _search_text(context: SessionContext, request: CommandRequest) -> str:
     if not request.argument:
-        return 'Say what to look for: /search WORDS. "Quotes" keep words together.'
+        return _("Give the words to look for: {command}. Quotes keep words together.").format(
+            command="/search WORDS"
+        )
     row = request.row
     visible = search_scope(row.route, row.principal)
     query = SearchQuery(words=request.argument, limit=_MAX_RESULTS, scope=visible)
     try:
         found = await context.store.read(query)
     except StoreError as error:
-        # The search index is a file of its own: its failure is the answer, and no reason to
-        # keep the command waiting for the store.
-        return f"The search does not work just now: {error}"
+        # The search index is a file of its own: its failure is the reply, and the command does
+        # not wait for the store.
+        return _("The search does not work at the moment: {reason}").format(
+            reason=error.for_person()
+        )
     if not found:
-        return "Nothing was found. All words must be there; the beginning of one is enough."
+        return _("Nothing found. All words must match; the beginning of a word is enough.")
     return "\n".join(
         _result_line(each, here=each.session.id == request.session_id) for each in found
     )
 
 
 def _result_line(found: SearchMatch, *, here: bool) -> str:
-    day = datetime.fromtimestamp(found.created_at).strftime("%Y-%m-%d")
-    where = "here" if here else f"{found.session.title or found.session.id} ({found.session.id})"
+    day, session = format_date(found.created_at), found.session
+    where = _("here") if here else f"{session.title or session.id} ({session.id})"
     return f"{day} · {where}: {found.snippet}"
 
 
@@ -316,47 +334,56 @@ def _session_lines(
     rows: Iterable[SessionRow], *, current: SessionId | None, now: float, first: int = 1
 ) -> list[str]:
     return [
-        f"{number}. {_session_title(row)} - {_message_count(row)}, "
-        + _format_ago(now - row.active_at)
-        + (" (you are here)" if row.id == current else "")
+        f"{number}. {_session_summary(row, current=current, now=now)}"
         for number, row in enumerate(rows, first)
     ]
 
 
+def _session_summary(row: SessionRow, *, current: SessionId | None, now: float) -> str:
+    count = _n("{n} message", "{n} messages", row.messages).format(n=row.messages)
+    text = _("{title} - {messages}, {ago}").format(
+        title=_session_title(row), messages=count, ago=_format_ago(now - row.active_at)
+    )
+    return f"{text} {_('(you are here)')}" if row.id == current else text
+
+
 def _session_title(row: SessionRow) -> str:
-    return row.title or "(no title)"
-
-
-def _message_count(row: SessionRow) -> str:
-    return f"{row.messages} message{'s' if row.messages != 1 else ''}"
+    return row.title or _("(no title)")
 
 
 def _format_ago(seconds: float) -> str:
-    for size, unit in _UNITS:
-        count = int(seconds // size)
-        if count >= 1:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
+    if seconds >= 86400:
+        n = int(seconds // 86400)
+        return _n("{n} day ago", "{n} days ago", n).format(n=n)
+    if seconds >= 3600:
+        n = int(seconds // 3600)
+        return _n("{n} hour ago", "{n} hours ago", n).format(n=n)
+    if seconds >= 60:
+        n = int(seconds // 60)
+        return _n("{n} minute ago", "{n} minutes ago", n).format(n=n)
+    return _("just now")
 
 
 def cmd_undo(context: HistoryContext, request: CommandRequest) -> Awaitable[None]:
-    """Take back the last exchanges. They stay in the transcript, where people can read them, but
-    the model does not see them any more."""
+    """Take back the last exchanges. They stay in the transcript for people, but the model does not
+    see them any more."""
     replies, row, count = context.replies, request.row, _exchange_count(request.argument)
     if count is None:
-        why = f"{request.argument!r} is no number of exchanges."
-        return send_reply(replies, row, COMMANDS_BY_NAME["undo"].usage_error(why))
+        wrong = COMMANDS_BY_NAME["undo"].unknown_argument(request.argument)
+        return send_reply(replies, row, wrong)
 
     async def take_back(session_id: SessionId) -> None:
         undone = split_exchanges(await context.store.read(GetTranscript(session_id=session_id)))[
             -count:
         ]
         if not undone:
-            await send_reply(replies, row, "There is nothing to take back.")
+            await send_reply(replies, row, _("There is nothing to take back."))
             return
         undo = UndoEffect(session_id=session_id, from_seq=undone[0].from_seq)
         effect = prepare_effect(replies, row, _undone_text(undone), undo=undo)
-        await replies.effects.commit(effect, on_committed=lambda _: context.agents.drop(session_id))
+        await replies.effects.commit(
+            effect, on_committed=lambda _outcome: context.agents.drop(session_id)
+        )
 
     return _run_exclusively(replies, context.lanes, request, take_back)
 
@@ -371,16 +398,13 @@ def _exchange_count(argument: str) -> int | None:
 
 
 def _undone_text(undone: list[Exchange]) -> str:
-    words = " ".join(message.text for message in undone[0].user_messages)
-    since = (
-        f"everything since “{truncate_title(words)}”"
-        if len(undone) > 1
-        else f"“{truncate_title(words)}”"
-    )
-    return (
-        f"Taken back: {since}. The agent does not know of it any more; what its tools did "
-        "meanwhile stays done."
-    )
+    words = truncate_title(" ".join(message.text for message in undone[0].user_messages))
+    if len(undone) > 1:
+        taken_back = _("Taken back: everything since “{text}”.")
+    else:
+        taken_back = _("Taken back: “{text}”.")
+    remark = _("The agent no longer sees it, but what its tools did is not undone.")
+    return f"{taken_back.format(text=words)} {remark}"
 
 
 def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[None]:
@@ -405,7 +429,7 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
                 ),
                 at=context.replies.clock.now(),
             ),
-            on_committed=lambda _: context.agents.drop(session_id),
+            on_committed=lambda _outcome: context.agents.drop(session_id),
         )
         assert outcome.resubmitted is not None, "the effect asked for it"
         context.lanes.admit(outcome.resubmitted, known=session_id)
@@ -415,10 +439,10 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
 
 def _retry_refusal(past_exchanges: Sequence[Exchange], row: InboxRow) -> str:
     if not past_exchanges:
-        return "There is nothing to say again."
+        return _("There is no message to answer again.")
     speakers = {message.speaker for message in past_exchanges[-1].user_messages}
     if speakers - {None, speaker_name(row.inbound.source)}:
-        return "The last message was somebody else's: only they can have it answered again."
+        return _("The last message is from someone else; only that person can use /retry on it.")
     return ""
 
 
@@ -440,9 +464,9 @@ def cmd_compact(context: HistoryContext, request: CommandRequest) -> Awaitable[N
     the start of the transcript, so it runs exclusively: an /undo in between would change what that
     number means."""
     if not context.auxiliary.is_enabled(AuxiliaryTask.SUMMARY):
-        return send_reply(context.replies, request.row, SUMMARIES_OFF)
+        return send_reply(context.replies, request.row, _(SUMMARIES_OFF))
     if request.session_id is None:
-        return send_reply(context.replies, request.row, TOO_LITTLE)
+        return send_reply(context.replies, request.row, _(TOO_LITTLE))
 
     async def run(session_id: SessionId) -> None:
         agent = await context.agents.build_beside(session_id, request.row)
@@ -459,13 +483,15 @@ async def _compact(context: HistoryContext, request: CommandRequest, agent: Agen
     # The person wants it shorter now, however much of the window is free.
     cut = compaction_point(agent.messages, keep_tokens=min(window.keep_tokens, window.used // 4))
     if not cut:
-        await send_reply(replies, request.row, TOO_LITTLE)
+        await send_reply(replies, request.row, _(TOO_LITTLE))
         return
     await context.agents.memory.pre_compact(agent.session_id, agent.messages[:cut])
     try:
         made = await compact(agent, context.auxiliary, cut=cut, focus=request.argument)
     except AuxiliaryFailed as error:
-        text = f"The summary could not be made, and nothing was changed: {error}"
+        text = _("The summary failed, and nothing was changed: {reason}").format(
+            reason=error.for_person()
+        )
         await send_reply(replies, request.row, text)
         if error.usage != NO_USAGE:
             await context.store.write(
@@ -482,13 +508,21 @@ async def _compact(context: HistoryContext, request: CommandRequest, agent: Agen
         compaction_usage=made.usage,
     )
     await replies.effects.commit(
-        effect, on_committed=lambda _: context.agents.drop(agent.session_id)
+        effect, on_committed=lambda _outcome: context.agents.drop(agent.session_id)
     )
 
 
 def _summary_text(made: CompactionResult, cut: int, *, left: int) -> str:
-    return (
-        f"Summarised {cut} messages; each request is about {made.saved_tokens:,} tokens shorter "
-        f"from now on. The last {left} stay as they were said, and the whole history stays "
-        "readable."
+    return " ".join(
+        [
+            _n("Summarised {n} message.", "Summarised {n} messages.", cut).format(n=cut),
+            _("Each request to the model is now about {tokens} tokens shorter.").format(
+                tokens=format_number(made.saved_tokens)
+            ),
+            _n(
+                "The last {n} stays unchanged, and you can still read the whole history.",
+                "The last {n} stay unchanged, and you can still read the whole history.",
+                left,
+            ).format(n=left),
+        ]
     )

@@ -7,6 +7,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.outbox import QuietChat
 from holdfast.core.ports.store_queries import GetBusyMode, GetSession
+from holdfast.core.text.translation import N_, _
 from holdfast.gateway.commands.context import SettingsContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
 
@@ -29,9 +30,13 @@ async def _show_model(context: SettingsContext, request: CommandRequest) -> None
     )
     chosen = row.model_override if row else None
     model = context.agents.model
-    found = f"{model.name} ({model.provider}): {model.why}"
-    text = f"{chosen} (chosen here)" if chosen else found
-    await send_reply(context.replies, request.row, f"The model is {text}.")
+    if chosen:
+        text = _("The model is {model} (chosen here).").format(model=chosen)
+    else:
+        text = _("The model is {model} ({provider}): {reason}.").format(
+            model=model.name, provider=model.provider, reason=model.why
+        )
+    await send_reply(context.replies, request.row, text)
 
 
 async def _choose_model(context: SettingsContext, request: CommandRequest) -> None:
@@ -42,7 +47,7 @@ async def _choose_model(context: SettingsContext, request: CommandRequest) -> No
     await send_reply(
         context.replies,
         request.row,
-        f"From the next message on, {model} answers.",
+        _("{model} answers from your next message on.").format(model=model),
         session_id=session_id,
         route=request.row.route,
         reset=context.sessions.reset_for(request),
@@ -52,9 +57,11 @@ async def _choose_model(context: SettingsContext, request: CommandRequest) -> No
 
 
 _MEANINGS: Mapping[BusyMode, str] = {
-    BusyMode.INTERRUPT: "a new message interrupts it, and both are answered together",
-    BusyMode.QUEUE: "a new message waits, and is answered after it",
-    BusyMode.STEER: "a new message reaches it at its next step",
+    BusyMode.INTERRUPT: N_(
+        "While the agent works, a new message interrupts it, and both are answered together"
+    ),
+    BusyMode.QUEUE: N_("While the agent works, a new message waits and is answered afterwards"),
+    BusyMode.STEER: N_("While the agent works, a new message reaches it at its next step"),
 }
 
 
@@ -72,8 +79,8 @@ async def cmd_busy(context: SettingsContext, request: CommandRequest) -> None:
     elif word in _MEANINGS:
         await _choose_busy_mode(context, request, BusyMode(word))
     else:
-        why = f"There is no mode {request.argument!r}."
-        await send_reply(context.replies, request.row, COMMANDS_BY_NAME["busy"].usage_error(why))
+        wrong = COMMANDS_BY_NAME["busy"].unknown_argument(request.argument)
+        await send_reply(context.replies, request.row, wrong)
 
 
 async def _choose_busy_mode(
@@ -92,30 +99,31 @@ async def _choose_busy_mode(
 
 def _busy_text(context: SettingsContext, request: CommandRequest, chosen: BusyMode | None) -> str:
     mode = chosen or context.live_settings.busy_mode(request.row.inbound.source)
-    origin = "chosen here" if chosen else "the default"
-    return f"While the agent works, {_MEANINGS[mode]} ({mode}, {origin})."
+    origin = _("chosen here") if chosen else _("the default")
+    return f"{_(_MEANINGS[mode])} ({mode}, {origin})."
 
 
 _QUIET_WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
-_QUIET_TEXT = "This chat gets answers, and nothing else"
-_LOUD_TEXT = "This chat also shows what is being done, and is told when something has to wait"
-_QUIET_FETCHED = "There is nothing to be quiet about: what is said here is fetched, and never sent."
+_QUIET_TEXT = N_("This chat gets answers only")
+_LOUD_TEXT = N_("This chat gets answers, progress and notices")
 
 
 async def cmd_quiet(context: SettingsContext, request: CommandRequest) -> None:
     """Show whether this chat gets replies only, or choose it."""
     replies, row, word = context.replies, request.row, request.argument.lower()
     if replies.delivery_factory.is_fetched(row):
-        await send_reply(replies, row, _QUIET_FETCHED)
+        text = _("/quiet has no effect here, because nothing is sent to this chat unasked.")
+        await send_reply(replies, row, text)
     elif not word:
         source, quiet = row.inbound.source, context.quiet_chats
-        origin = "chosen here" if quiet.is_set_by_command(source) else "as it is configured"
+        by_command = quiet.is_set_by_command(source)
+        origin = _("chosen here") if by_command else _("as configured")
         await send_reply(replies, row, f"{_quiet_state_text(quiet.is_quiet(source))} ({origin}).")
     elif word in _QUIET_WORDS:
         await _choose_quiet(context, request, _QUIET_WORDS[word])
     else:
-        why = f"/quiet knows no {request.argument!r}."
-        await send_reply(replies, row, COMMANDS_BY_NAME["quiet"].usage_error(why))
+        wrong = COMMANDS_BY_NAME["quiet"].unknown_argument(request.argument)
+        await send_reply(replies, row, wrong)
 
 
 async def _choose_quiet(
@@ -130,12 +138,15 @@ async def _choose_quiet(
         set_by=request.row.principal,
         at=context.runtime.clock.now(),
     )
-    text = "This chat is as it is configured." if quiet is None else f"{_quiet_state_text(quiet)}."
+    if quiet is None:
+        text = _("This chat uses the configuration again.")
+    else:
+        text = f"{_quiet_state_text(quiet)}."
     effect = prepare_effect(context.replies, request.row, text, quiet=chat)
     await context.replies.effects.commit(
-        effect, on_committed=lambda _: context.quiet_chats.set_quiet(chat)
+        effect, on_committed=lambda _outcome: context.quiet_chats.set_quiet(chat)
     )
 
 
 def _quiet_state_text(quiet: bool) -> str:
-    return _QUIET_TEXT if quiet else _LOUD_TEXT
+    return _(_QUIET_TEXT) if quiet else _(_LOUD_TEXT)

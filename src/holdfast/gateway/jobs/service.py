@@ -40,6 +40,7 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AddJob, SkipRuns
 from holdfast.core.ports.store_queries import GetJob, ListJobRuns, ListJobs
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
 from holdfast.gateway.jobs.time_zones import zone_of
@@ -48,17 +49,17 @@ from holdfast.gateway.notify.home_channels import HomeChannels
 
 _MAX_NAME = 60
 _MAX_LISTED = 1000  # jobs of one list
-STOPPED_BEFORE_START = "stopped before it began"
+STOPPED_BEFORE_START = N_("stopped before it started")
 
 
 class JobRequester(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for jobs, in which chat, and with which rights."""
+    """The person or program that uses jobs: in which chat, and with which rights."""
 
     source: Source
     principal: PrincipalId
     is_operator: bool
-    has_chat: bool = True  # False: a program asks, and there is no chat to answer in
-    from_run: bool = False  # a run of a job asks
+    has_chat: bool = True  # False: a program, and there is no chat to answer in
+    from_run: bool = False  # a run of a job
 
 
 class JobDestinations:
@@ -74,22 +75,25 @@ class JobDestinations:
         return HOME if self._home_channels.all() else NOWHERE
 
     def default_session(self, requester: JobRequester, to: str) -> RunSession:
-        """Where replies are fetched, the answer of a session of its own could not be sent."""
+        """On a platform whose clients fetch replies, the answer of a fresh session could not be
+        sent, so the run uses the conversation itself."""
         here = to == ORIGIN and self._is_fetched(source_address(requester.source))
         return RunSession.HERE if here else RunSession.FRESH
 
     def check(self, to: str, runs_in: RunSession, requester: JobRequester) -> Address | None:
-        """The chat that is named, if one is; raises `JobRefused` where that is not possible."""
+        """The address if `to` names a chat. Raises `JobRefused` if the destination is not
+        possible."""
         if to == ORIGIN:
             self._check_origin(runs_in, requester)
             return None
         if runs_in is RunSession.HERE:
-            raise JobRefused("A job that runs in its conversation answers there: leave out `to`.")
+            raise JobRefused("A job that runs in its conversation answers there. Leave out `to`.")
         if to == NOWHERE:
             return None
         if not requester.is_operator:
             raise JobRefused(
-                "Only operators may have a job tell its answer elsewhere than where it was made."
+                "Only operators can send the answers of a job to another chat than the one in "
+                "which it was created."
             )
         if to == HOME:
             self._check_home()
@@ -97,7 +101,7 @@ class JobDestinations:
         return self._parse_chat(to)
 
     def address_of(self, spec: JobSpec) -> Address | None:
-        """Where an answer goes now; None: it is not sent."""
+        """Where answers go at the moment; None: they are not sent."""
         if spec.to == ORIGIN:
             return source_address(spec.source)
         if spec.to == HOME:
@@ -107,19 +111,20 @@ class JobDestinations:
     def _check_origin(self, runs_in: RunSession, requester: JobRequester) -> None:
         if not requester.has_chat:
             raise JobRefused(
-                "This was not asked in a chat, so there is no origin to answer in: say home, "
+                "This request does not come from a chat, so `origin` is not possible. Use home, "
                 "nowhere, or a chat as platform:chat."
             )
         if runs_in is RunSession.FRESH and self._is_fetched(source_address(requester.source)):
             raise JobRefused(
-                f"{requester.source.platform} shows conversations and sends nothing, so nobody "
-                "would see the answer of a session of its own: leave that out, and it runs here."
+                "{platform} sends no messages by itself, so the answer of a fresh session would "
+                "not be seen. Leave out session=fresh, and the job runs in this conversation.",
+                platform=requester.source.platform,
             )
 
     def _check_home(self) -> None:
         if not self._home_channels.all():
             raise JobRefused(
-                "There is no home channel: say /sethome in the chat that is to be it, or set "
+                "There is no home channel. Send /sethome in the chat that you want to use, or set "
                 "platforms.NAME.home in holdfast.toml."
             )
 
@@ -133,10 +138,17 @@ class JobDestinations:
         }
         platform = platforms.get(name)
         if platform is None or not chat:
-            names = ", ".join(sorted(platforms))
+            if not platforms:
+                raise JobRefused(
+                    "{to!r} is not a destination: no platform is configured. Use origin, home or "
+                    "nowhere.",
+                    to=to,
+                )
             raise JobRefused(
-                f"{to!r} is no place to tell it: say origin, home, nowhere, or platform:chat, "
-                + (f"where platform is one of {names}." if names else "once a platform is set up.")
+                "{to!r} is not a destination. Use origin, home, nowhere, or platform:chat, where "
+                "platform is one of {names}.",
+                to=to,
+                names=", ".join(sorted(platforms)),
             )
         return Address(
             platform=name,
@@ -171,13 +183,13 @@ class StopRun(NamedTuple):
 
 
 class RunningJobs:
-    """Owns which jobs have a run at work, at most one each, and the requests to stop one, which
+    """Owns which jobs have a running run, at most one each, and the requests to stop one, which
     `JobExecutor` carries out."""
 
     def __init__(self) -> None:
         self.stop_requests: asyncio.Queue[StopRun] = asyncio.Queue()
         self._messages: dict[JobId, InboxId] = {}
-        self._closed = False  # requests to stop are not carried out any more
+        self._closed = False  # True: requests to stop are not carried out any more
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -207,7 +219,7 @@ class RunningJobs:
         return await stopped
 
     def close(self) -> None:
-        """No request to stop is carried out any more; no caller waits for one."""
+        """Carry out no more requests to stop; every waiting caller gets False."""
         self._closed = True
         while not self.stop_requests.empty():
             request = self.stop_requests.get_nowait()
@@ -242,22 +254,27 @@ class JobService:
             AddJob(new=self.prepare_add(request, requester, key=key), limit=self.max_per_person)
         )
         if job is None:
-            raise JobRefused(self.limit_text)
+            raise self.limit_reached()
         return job
 
     @property
     def max_per_person(self) -> int:
-        """How many one person may have."""
+        """The number of jobs that one person may have."""
         return self._live_settings.current.jobs.max_per_person
 
-    @property
-    def limit_text(self) -> str:
-        return f"You have {self.max_per_person} jobs, which is the most there may be: remove one."
+    def limit_reached(self) -> JobRefused:
+        return JobRefused(
+            "You already have {limit} jobs, the maximum. Remove one first, or raise "
+            "jobs.max_per_person in holdfast.toml.",
+            limit=self.max_per_person,
+        )
 
     def prepare_add(self, request: JobRequest, requester: JobRequester, *, key: str) -> NewJob:
-        """What is to be committed, possibly with other changes."""
+        """The job to commit, possibly together with other changes."""
         if requester.from_run:
-            raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
+            raise JobRefused(
+                "A run of a job cannot create jobs. Do the work now, or tell the person."
+            )
         now = self.clock.now()
         spec = self._build_spec(request, requester, now)
         due = self._first_due(spec.schedule, now)
@@ -276,13 +293,13 @@ class JobService:
     async def find(self, job_id: int, requester: JobRequester) -> Job:
         job = await self._store.read(GetJob(job_id=JobId(job_id)))
         if job is None or (job.principal != requester.principal and not requester.is_operator):
-            raise JobRefused(f"There is no job {job_id}.")
+            raise JobRefused("There is no job {id}.", id=job_id)
         return job
 
     async def prepare_change(
         self, job_id: int, kind: JobChangeKind, requester: JobRequester
     ) -> tuple[Job, JobChange]:
-        """The job as it is, and what is to be committed to change it."""
+        """The job as it is, and the change to commit."""
         job = await self.find(job_id, requester)
         due = job.next_due
         if kind is JobChangeKind.RESUME:
@@ -292,8 +309,7 @@ class JobService:
     async def prepare_update(
         self, job_id: int, update: JobUpdate, requester: JobRequester
     ) -> JobChange:
-        """What is to be committed to update it. Where its schedule is not changed, neither is its
-        next due time."""
+        """The change to commit. The next due time changes only with the schedule."""
         job, now = await self.find(job_id, requester), self.clock.now()
         spec, due = self._updated_spec(job.spec, update, requester), None
         if update.when is not None:
@@ -310,7 +326,7 @@ class JobService:
         )
 
     def _updated_spec(self, spec: JobSpec, update: JobUpdate, requester: JobRequester) -> JobSpec:
-        """All but its schedule. A name that was only the beginning of the text follows the text."""
+        """All but the schedule. A name that was derived from the text is derived again."""
         text = spec.text if update.text is None else _checked_text(update.text)
         name = update.name
         if name is None:
@@ -324,7 +340,7 @@ class JobService:
         return msgspec.structs.replace(spec, text=text, name=short_name(name or text), **changes)
 
     async def run_now(self, job_id: int, requester: JobRequester, *, key: str) -> str:
-        """Run it once more, now; the id of that run. There is one run for each `key`."""
+        """Run it once, now; returns the id of the run. `key` is the idempotency key."""
         plan, replaces = await self.prepare_run(job_id, requester, key=key)
         await self._store.write(
             plan, audit=self._audit_entry(AuditKind.JOB_RUN, plan.job_id, requester)
@@ -335,12 +351,14 @@ class JobService:
     async def prepare_run(
         self, job_id: int, requester: JobRequester, *, key: str
     ) -> tuple[RunPlan, bool]:
-        """What is to be committed so that it runs, and whether that replaces a running run; call
-        `on_planned` afterwards."""
+        """The plan to commit, and whether it replaces a running run; call `on_planned`
+        afterwards."""
         job = await self.find(job_id, requester)
         busy = job.id in self.running
         if busy and job.spec.overlap is OverlapPolicy.SKIP:
-            raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
+            raise JobRefused(
+                "Job {id} is already running. Wait until it is done, or stop it first.", id=job.id
+            )
         now = self.clock.now()
         run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
         replaces = job.spec.overlap is OverlapPolicy.REPLACE
@@ -407,7 +425,9 @@ class JobService:
     def _first_due(self, schedule: Schedule, now: float) -> int:
         due = next_due(schedule, now, zone_of(schedule.zone))
         if due is None:
-            raise InvalidSchedule(f"“{schedule.text}” is past, and never comes again.")
+            raise InvalidSchedule(
+                "“{text}” is in the past and does not come again.", text=schedule.text
+            )
         return due
 
     def _check_interval(self, schedule: Schedule, now: float) -> None:
@@ -415,23 +435,30 @@ class JobService:
         least = self._live_settings.current.jobs
         if gap is not None and gap < least.min_interval:
             raise JobRefused(
-                f"“{schedule.text}” is every {gap:g} seconds; a job may be due at most every "
-                f"{least.min_interval:g} (jobs.min_interval)."
+                "“{text}” is every {gap} seconds; the shortest interval is {least} seconds "
+                "(jobs.min_interval in holdfast.toml).",
+                text=schedule.text,
+                gap=f"{gap:g}",
+                least=f"{least.min_interval:g}",
             )
 
 
 def _checked_text(text: str) -> str:
-    """What a job is to do. Raises `JobRefused` where nothing is said, or too much."""
+    """The task of a job. Raises `JobRefused` if it is empty or too long."""
     text = text.strip()
     if not text:
-        raise JobRefused("It is not said what the job is to do.")
+        raise JobRefused("The task of the job is missing.")
     if len(text) > MAX_JOB_TEXT:
-        raise JobRefused(f"A job is told what to do in at most {MAX_JOB_TEXT} characters.")
+        raise JobRefused(
+            "The task of the job is too long: {length} characters; {limit} are allowed.",
+            length=len(text),
+            limit=MAX_JOB_TEXT,
+        )
     return text
 
 
 def short_name(text: str) -> str:
-    """A name on one line."""
+    """The beginning of a text on one line."""
     words = " ".join(text.split())
     return words if len(words) <= _MAX_NAME else f"{words[: _MAX_NAME - 1]}…"
 

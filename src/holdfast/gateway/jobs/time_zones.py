@@ -6,7 +6,7 @@ from holdfast.core.jobs.schedule import InvalidSchedule
 
 
 class MachineZone(tzinfo):
-    """Local time as the machine keeps it: what a summer begins with moves the clock here too."""
+    """Local time of this machine, with its changes between winter and summer time."""
 
     def utcoffset(self, dt: datetime | None) -> timedelta:
         shown = _naive(dt or datetime.now())
@@ -31,7 +31,7 @@ _MACHINE = MachineZone()
 
 
 def zone_of(name: str) -> tzinfo:
-    """ "" is the machine's. Raises `InvalidSchedule` where this machine does not know the name."""
+    """The time zone of that name; "": the machine's. Raises `InvalidSchedule` if it is unknown."""
     if not name:
         return _MACHINE
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most gateways never need
@@ -40,5 +40,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
         raise InvalidSchedule(
-            f"{name!r} is no time zone that this machine knows; one is called Europe/Berlin"
+            "This machine does not know the time zone {name!r}. Use a name such as "
+            "Europe/Berlin or UTC.",
+            name=name,
         ) from None

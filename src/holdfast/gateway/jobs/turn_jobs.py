@@ -1,7 +1,6 @@
 """Jobs on behalf of one turn, and jobs and runs as text for people and models."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, tzinfo
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.jobs.job import (
@@ -21,6 +20,8 @@ from holdfast.core.jobs.job import (
 )
 from holdfast.core.jobs.schedule import first_due_times
 from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.text.locale_format import format_weekday_time
+from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.gateway.jobs.time_zones import zone_of
@@ -28,49 +29,61 @@ from holdfast.gateway.jobs.time_zones import zone_of
 _MAX_SHORT = 80
 _CHANGE_TEXTS = {
     JobChangeKind.PAUSE: "Job {id} is paused.",
-    JobChangeKind.RESUME: "Job {id} goes on.",
+    JobChangeKind.RESUME: "Job {id} is resumed.",
     JobChangeKind.REMOVE: "Job {id} is removed.",
 }
 _DESTINATION_TEXTS = {
-    ORIGIN: "here",
-    HOME: "to the home channel",
-    NOWHERE: "to nobody: /cron history has it",
+    ORIGIN: N_("The answer is sent here."),
+    HOME: N_("The answer is sent to the home channel."),
+    NOWHERE: N_("The answer is not sent; /cron history shows it."),
+}
+_RUN_STATE_TEXTS = {
+    RunState.WAITING: N_("waiting"),
+    RunState.RUNNING: N_("running"),
+    RunState.ANSWERED: N_("answered"),
+    RunState.FAILED: N_("failed"),
+    RunState.STOPPED: N_("stopped"),
+    RunState.SKIPPED: N_("skipped"),
+    RunState.SESSION_DELETED: N_("conversation deleted"),
 }
 
 
 def job_created_text(job: Job, *, now: float) -> str:
-    """The reply about a job that was just made: how its request was understood."""
+    """The reply about a new job, which shows how the request was understood. In the language of the
+    context: English for a model."""
     spec = job.spec
     zone = zone_of(spec.schedule.zone)
     times = first_due_times(spec.schedule, now, zone, limit=2)
+    destination = _(_DESTINATION_TEXTS.get(spec.to, N_("The answer is sent to {chat}.")))
     lines = [
-        f"Job {job.id}: {spec.schedule.description}.",
-        f"Next: {', then '.join(format_time(at, zone) for at in times)}.",
-        f"It does: {shorten(spec.text)}",
-        f"Told {_DESTINATION_TEXTS.get(spec.to, f'to {spec.to}')}{_unusual_options(spec)}.",
+        _("Job {id}: {schedule}.").format(id=job.id, schedule=spec.schedule.description),
+        _("Next: {times}.").format(times=", ".join(format_weekday_time(at, zone) for at in times)),
+        _("Task: {text}").format(text=shorten(spec.text)),
+        " ".join([destination.format(chat=spec.to), *_unusual_options(spec)]),
     ]
     return "\n".join(lines)
 
 
 def job_lines(jobs: Iterable[Job], *, busy: Iterable[int] = ()) -> Iterator[str]:
+    """In the language of the context."""
     running = frozenset(busy)
     for job in jobs:
         yield f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, running)}"
 
 
 def run_lines(runs: Iterable[JobRun], job: Job) -> Iterator[str]:
+    """In the language of the context."""
     zone = zone_of(job.spec.schedule.zone)
     for run in runs:
-        why = {RunCause.DUE: "", RunCause.MISSED: ", late", RunCause.REQUESTED: ", asked for"}[
-            run.cause
-        ]
-        text = run.text if run.state is RunState.ANSWERED else run.reason
+        at = format_weekday_time(run.due_at, zone)
+        if run.cause is RunCause.MISSED:
+            at = _("{time}, late").format(time=at)
+        elif run.cause is RunCause.REQUESTED:
+            at = _("{time}, requested").format(time=at)
+        reason = _(run.reason) if run.reason else ""
+        text = run.text if run.state is RunState.ANSWERED else reason
         detail = f": {shorten(text)}" if text else ""
-        yield f"{format_time(run.due_at, zone)}{why} - {run.state}{detail}"
-
-
-def format_time(at: float, zone: tzinfo) -> str:
-    return datetime.fromtimestamp(at, zone).strftime("%a %d %b %Y %H:%M")
+        yield f"{at} - {_(_RUN_STATE_TEXTS[run.state])}{detail}"
 
 
 def shorten(text: str) -> str:
@@ -80,23 +93,25 @@ def shorten(text: str) -> str:
 
 def _job_state(job: Job, running: frozenset[int]) -> str:
     if job.id in running:
-        return "running"
+        return _("running")
     if job.paused:
-        return "paused"
+        return _("paused")
     if job.next_due is None:
-        return "over"
-    return f"next {format_time(job.next_due, zone_of(job.spec.schedule.zone))}"
+        return _("finished")
+    zone = zone_of(job.spec.schedule.zone)
+    return _("next {time}").format(time=format_weekday_time(job.next_due, zone))
 
 
-def _unusual_options(spec: JobSpec) -> str:
-    """The options that differ from their defaults."""
-    unusual = [
-        ", unless there is nothing to tell" if spec.silent else "",
-        ", in this conversation" if spec.runs_in is RunSession.HERE else "",
-        f"; missed times: {spec.missed}" if spec.missed is not MissedRunPolicy.ONCE else "",
-        f"; while it still runs: {spec.overlap}" if spec.overlap is not OverlapPolicy.SKIP else "",
-    ]
-    return "".join(unusual)
+def _unusual_options(spec: JobSpec) -> Iterator[str]:
+    """A sentence for each option that differs from its default."""
+    if spec.silent:
+        yield _("No answer is sent if there is nothing to report.")
+    if spec.runs_in is RunSession.HERE:
+        yield _("It runs in this conversation.")
+    if spec.missed is not MissedRunPolicy.ONCE:
+        yield _("Missed times: {policy}.").format(policy=spec.missed)
+    if spec.overlap is not OverlapPolicy.SKIP:
+        yield _("While it is still running: {policy}.").format(policy=spec.overlap)
 
 
 def requester_of(row: InboxRow, jobs: JobService) -> JobRequester:
@@ -107,7 +122,7 @@ def requester_of(row: InboxRow, jobs: JobService) -> JobRequester:
         source=source,
         principal=row.principal,
         is_operator=jobs.is_operator(source),
-        # A run comes from the internal platform, and so does a subagent that works for it.
+        # Runs come from the internal platform, and so do subagents that work for them.
         from_run=row.inbound.run is not None or source.platform == INTERNAL_PLATFORM,
     )
 

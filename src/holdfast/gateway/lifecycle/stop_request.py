@@ -83,7 +83,7 @@ class RestartController:
             self._request_stop(order)
 
     async def _check_successor(self, *, soon: bool) -> None:
-        """One at a time: two would take each other's successor away."""
+        """One at a time: two checks would compete for the successor."""
         self._checking = True
         try:
             await self._check(soon)
@@ -96,24 +96,29 @@ class RestartController:
 
     def _refuse_if_stopping(self, *, when_idle: bool) -> None:
         if (order := self._stop_request.order) is not None:
-            what = "restarting" if order.kind.restarts else "stopping"
-            raise RestartRefused(f"the gateway is {what} already.")
+            if order.kind.restarts:
+                raise RestartRefused("The gateway is already restarting.")
+            raise RestartRefused("The gateway is already stopping.")
         if self._checking:
-            raise RestartRefused("a restart was asked for a moment ago; its successor is checked.")
+            raise RestartRefused(
+                "A restart was requested a moment ago, and it is being checked whether the gateway "
+                "can start again. Wait a moment."
+            )
         if when_idle and self.pending_restart is not None:
             raise RestartRefused(
-                "a restart waits already until no turn runs; one without `when idle` goes now."
+                "A restart is already scheduled for when the gateway is idle. Leave out "
+                "`when idle` to restart now."
             )
 
     async def _restart_when_idle(self, order: StopOrder) -> None:
-        """Checked again: hours may have passed since it was, and a file have been edited."""
+        """Check the successor again: hours may have passed, and files may have changed."""
         await self._wait_until_idle()
         try:
             await self._check_successor(soon=True)
         except RestartRefused as refused:
             self._idle_task = self.pending_restart = None
             log.error(
-                "The restart that waited is called off: %s",
+                "Cancelled the scheduled restart: %s",
                 refused,
                 extra={"action": "restart_refused"},
             )
@@ -122,7 +127,7 @@ class RestartController:
         self._request_stop(order)
 
     def _request_stop(self, order: StopOrder) -> bool:
-        """The order is given; one that waited is overtaken by it, or has come to its end."""
+        """Give the order. It replaces a scheduled restart."""
         later, self._idle_task, self.pending_restart = self._idle_task, None, None
         if later is not None and later is not asyncio.current_task():
             later.cancel()

@@ -37,7 +37,7 @@ async def test_a_fork_is_a_copy_that_the_chat_continues_in(v1: V1) -> None:
     session = await v1.open()
     status, error = await v1.refused("POST", f"/sessions/{session}/fork", json={})
     assert (status, error["code"]) == (409, "not_done")
-    assert "Nothing has been said" in error["message"]
+    assert "This conversation has no messages yet" in error["message"]
     await v1.end(await v1.say(session, "[text first]"))
     copy = await v1.ask("POST", f"/sessions/{session}/fork", json={"title": "another  way"})
     assert (copy["title"], copy["current"], copy["messages"]) == ("another way", True, 2)
