@@ -161,7 +161,7 @@ async def test_built_in_platforms_count_as_connected_and_a_failed_one_shows_its_
 
 @pytest.mark.parametrize(
     ("kind", "notice"),
-    [(StopKind.RESTART, "It is restarting now."), (StopKind.STOP, "It is shutting down now.")],
+    [(StopKind.RESTART, "The gateway is restarting now."), (StopKind.STOP, "The gateway is shutting down now.")],
 )
 async def test_the_status_command_shows_a_pending_stop_or_restart(
     harness: GatewayHarness, kind: StopKind, notice: str
@@ -178,7 +178,7 @@ async def test_the_status_command_shows_a_pending_stop_or_restart(
     order = StopOrder(kind=kind, by=StopRequester.CLI, at=1.0)
     if kind is StopKind.RESTART:
         await lifecycle.restart(order, when_idle=True)
-        assert "A restart waits until no turn runs." in await status()
+        assert "A restart is scheduled for when the gateway is idle." in await status()
     lifecycle.stop(order)
     assert notice in await status()
 

@@ -127,7 +127,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_a_second_request_is_ref
         lambda: (gateway.status()["snapshot"]["pending_restart"] or {}).get("by") == "page"
     )
     again = gateway.cli("gateway", "restart", "--when-idle", "--json")
-    assert again.returncode == exit_codes.FAILED and "waits already" in again.stdout
+    assert again.returncode == exit_codes.FAILED and "already scheduled" in again.stdout
     assert gateway.answer(gateway.say("hello", name="short"))["state"] == "answered"
     gateway.ask("POST", f"/sessions/{long}/stop")
     assert gateway.wait_for_exit() == RESTART_EXIT

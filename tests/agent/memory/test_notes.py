@@ -192,7 +192,7 @@ async def test_a_repeated_memory_call_adds_one_note(harness: GatewayHarness, cal
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ('{"action": "add"}', "needs a text"),
+        ('{"action": "add"}', "needs text"),
         ('{"action": "remove"}', "needs the id"),
         ('{"action": "replace", "id": 7, "text": "x"}', "no note with that number"),
         ('{"action": "burn"}', "wrong arguments"),
@@ -225,17 +225,17 @@ def test_invisible_characters_are_removed_except_those_that_scripts_need() -> No
 
 
 async def test_the_memory_commands_show_and_change_notes(harness: GatewayHarness) -> None:
-    assert "Nothing is noted about you" in await ask(harness, "/memory")
-    assert "Noted as 1" in await ask(harness, "/memory add likes tea")
-    assert "Noted as 2" in await ask(harness, "/memory add has a dog")
+    assert "There are no notes about you" in await ask(harness, "/memory")
+    assert "Saved as note 1" in await ask(harness, "/memory add likes tea")
+    assert "Saved as note 2" in await ask(harness, "/memory add has a dog")
     shown = await ask(harness, "/memory")
     assert "1. likes tea" in shown and "2. has a dog" in shown and "of 100 characters" in shown
     assert "Note 1 is changed" in await ask(harness, "/memory edit 1 likes coffee")
-    assert "Forgotten: 2" in await ask(harness, "/memory forget 2 9")
+    assert "Deleted: 2" in await ask(harness, "/memory forget 2 9")
     assert await notes_of(harness) == ["likes coffee"]
     assert "/memory clear yes" in await ask(harness, "/memory clear")
     assert await notes_of(harness) == ["likes coffee"], "it asks first"
-    assert "Forgotten: the only note" in await ask(harness, "/memory clear yes")
+    assert "Deleted 1 note" in await ask(harness, "/memory clear yes")
     assert await notes_of(harness) == []
 
 
@@ -243,10 +243,10 @@ async def test_the_memory_commands_show_and_change_notes(harness: GatewayHarness
     ("command", "expected"),
     [
         ("/memory frob", "Usage: /memory"),
-        ("/memory forget", "by number"),
-        ("/memory forget all", "by number"),
-        ("/memory forget 9", "no note"),
-        ("/memory edit 1", "what it is to say"),
+        ("/memory forget", "Give the numbers"),
+        ("/memory forget all", "Give the numbers"),
+        ("/memory forget 9", "no note with that number"),
+        ("/memory edit 1", "Give the number and the new text"),
         ("/memory add", "needs a text"),
         ("/memory add " + "x" * 1001, "at most 1000 characters"),
         ("/memory add " + "x" * 101, "are full"),
@@ -267,7 +267,7 @@ async def test_memory_that_is_off_shows_and_stores_nothing(
     await ask(harness, "hello", "hi", chat="two")
     assert "likes tea" not in harness.model.requests[-1].system
     result = await tool_result(harness, call, '{"action": "add", "text": "more"}', chat="two")
-    assert result.outcome is ToolOutcome.ERROR and "turned off" in result.text
+    assert result.outcome is ToolOutcome.ERROR and "Memory is off" in result.text
     await harness.stop()
     await harness.start()
     await ask(harness, "hello", "hi", chat="three")

@@ -251,7 +251,7 @@ async def test_new_does_not_overtake_a_command_that_came_before_it(
 
 async def test_help_says_more_about_one_command(harness: GatewayHarness) -> None:
     reply = await harness.end_of(await harness.accept("/help /reset"))
-    assert reply.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")
+    assert reply.text == ("/new - start a new conversation; the old one is kept\nAlso: /reset")
     reply = await harness.end_of(await harness.accept("/help nothing"))
     assert "There is no command 'nothing'" in reply.text
 

@@ -169,7 +169,7 @@ async def test_a_group_lists_only_its_own_conversations(chat: ChatClient) -> Non
     listed = await chat("/sessions", user="ann", **GROUP)
     assert ("secret" in listed, "for the team" in listed) == (False, True)
     assert "You have no" in await chat(f"/resume {secret}", user="ann", **GROUP)
-    assert (await chat("/resume for the team", user="ann")).startswith("Back in")
+    assert (await chat("/resume for the team", user="ann")).startswith("You are back in")
     assert await chat.current_session() == team
 
 
@@ -187,9 +187,9 @@ async def test_users_of_a_thread_share_its_conversations(chat: ChatClient) -> No
 async def test_a_title_is_shown_and_changed(chat: ChatClient, harness: GatewayHarness) -> None:
     assert "This conversation has no messages yet" in await chat("/title Fish")
     await chat("about fish", "yes")
-    assert await chat("/title") == "This conversation is called: about fish"
+    assert await chat("/title") == "Title of this conversation: about fish"
     await chat("/title  On\x1b fish\n and chips ")
-    assert await chat("/title") == "This conversation is called: On fish and chips"
+    assert await chat("/title") == "Title of this conversation: On fish and chips"
 
 
 async def test_a_title_may_be_changed_while_the_agent_works(harness: GatewayHarness) -> None:
@@ -357,7 +357,7 @@ async def test_a_retry_interrupted_by_a_crash_happens_once(
 async def test_users_cannot_retry_the_message_of_another(chat: ChatClient) -> None:
     await chat("mine", "yes", user="ann", user_name="Ann", **THREAD)
     reply = await chat("/retry", user="bob", user_name="Bob", **THREAD)
-    assert "somebody else's" in reply
+    assert "someone else" in reply
     assert await chat("/retry", "again", user="ann", user_name="Ann", **THREAD) == "again"
 
 

@@ -255,7 +255,7 @@ async def test_only_operators_decide_pairing_requests_in_a_chat(
     assert "may not operate" in (await pairing_harness.texts(2))[-1]
     pairing_harness.say("/pairing", chat="ann", user="ann")
     assert (
-        "Eve (simulated:default:eve) waits, for 60 minutes more."
+        "Eve (simulated:default:eve) asks for access; the code is valid for 60 minutes."
         in (await pairing_harness.texts(3))[-1]
     )
     pairing_harness.say(f"/pairing approve {WRONG}", chat="ann", user="ann")
@@ -267,7 +267,7 @@ async def test_only_operators_decide_pairing_requests_in_a_chat(
     pairing_harness.say("/pairing revoke eve", chat="ann", user="ann")
     assert "may not talk here any more" in (await pairing_harness.texts(7))[-1]
     pairing_harness.say("/pairing elope eve", chat="ann", user="ann")
-    assert "knows no 'elope'" in (await pairing_harness.texts(8))[-1]
+    assert "does not know 'elope'" in (await pairing_harness.texts(8))[-1]
     assert set(await pairing_harness.ledger()) == {"answered", "refused"}
 
 

@@ -112,9 +112,9 @@ async def test_a_job_runs_when_due_and_its_answer_goes_to_the_chat_it_was_made_i
     reply = await send('/cron add "every day at 9" Summarise the news')
     assert reply.splitlines() == [
         "Job 1: every day at 9 (0 9 * * *, UTC).",
-        "Next: Mon 18 Jan 2027 09:00, then Tue 19 Jan 2027 09:00.",
-        "It does: Summarise the news",
-        "Told here.",
+        "Next: Mon 18 Jan 2027 09:00, Tue 19 Jan 2027 09:00.",
+        "Task: Summarise the news",
+        "The answer is sent here.",
     ]
     advance(harness, 9 * HOUR - 1)
     assert (await harness.store.read(ListJobRuns(job_id=JobId(1), limit=5))) == []
@@ -137,7 +137,7 @@ async def test_a_job_that_runs_in_its_conversation_knows_the_history(
     harness.model.say("I remember blue")
     await send("my colour is blue")
     reply = await send('/cron add "in 1 minute" session=here What is my colour?')
-    assert reply.endswith("Told here, in this conversation.")
+    assert reply.endswith("The answer is sent here. It runs in this conversation.")
     harness.model.say("blue, still")
     advance(harness, MINUTE)
     assert (await harness.texts(3))[-1] == "blue, still"
@@ -153,11 +153,11 @@ async def test_a_job_made_over_the_api_runs_in_its_conversation(
 ) -> None:
     """J4: a page sends nothing, so no one would see the answer of a separate session."""
     made = await harness.end_of(await harness.accept('/cron add "in 1 minute" look'))
-    assert made.text.endswith("Told here, in this conversation.")
+    assert made.text.endswith("The answer is sent here. It runs in this conversation.")
     refused = await harness.end_of(
         await harness.accept('/cron add "in 1 minute" session=fresh look')
     )
-    assert "sends nothing" in refused.text
+    assert "sends no messages by itself" in refused.text
     harness.model.say("looked")
     advance(harness, MINUTE)
     [run] = await finished_runs(harness, until, 1)
@@ -363,7 +363,7 @@ async def test_jobs_are_paused_resumed_run_and_removed(
     assert run.cause is RunCause.REQUESTED
     assert (await send("/cron history 1")).splitlines() == [
         "Job 1 (look), every day at 9 (0 9 * * *, UTC):",
-        "Wed 20 Jan 2027 00:00, asked for - answered: looked",
+        "Wed 20 Jan 2027 00:00, requested - answered: looked",
     ]
     assert await send("/cron rm 1") == "Removed: job 1 (look)."
     assert (await send("/cron")).startswith("There are no jobs.")
@@ -377,12 +377,12 @@ async def test_an_invalid_command_is_answered_with_what_was_understood(
     for command, reply in (
         ('add "every weekday att 9" look', "I understood “every weekday”, but not “att 9”."),
         ("add every day at 9 look", "Put the time in quotes."),
-        ('add "every day at 9"', "I understood the time “every day at 9”, and then nothing to do."),
-        ('add "every day at 9" overlap=wait x', "overlap=wait is not known: overlap is one of"),
-        ('add "every day at 9 in Mars/Base" x', "'Mars/Base' is no time zone"),
-        ('add "every 10 seconds" x', "“every 10 seconds” is every 10 seconds; a job may be due at"),
-        ('add "2020-01-01 09:00" x', "“2020-01-01 09:00” is past."),
-        ("pause x", "Say which job, by number, not 'x'"),
+        ('add "every day at 9"', "I understood the time “every day at 9”, but the task is missing after it."),
+        ('add "every day at 9" overlap=wait x', "overlap=wait is not allowed: overlap is one of"),
+        ('add "every day at 9 in Mars/Base" x', "This machine does not know the time zone 'Mars/Base'"),
+        ('add "every 10 seconds" x', "“every 10 seconds” is every 10 seconds; the shortest interval is"),
+        ('add "2020-01-01 09:00" x', "“2020-01-01 09:00” is in the past."),
+        ("pause x", "Which job? Give its number"),
         ("pause 7", "There is no job 7."),
         ("remind me", "/cron knows no 'remind'."),
     ):
@@ -416,7 +416,7 @@ async def test_only_an_operator_can_send_a_jobs_answer_to_another_chat(
     await send('/cron add "in 1 minute" to=home look', user="olga")
     await send('/cron add "in 2 minutes" to=simulated:lobby look', user="olga")
     await send('/cron add "in 3 minutes" to=nowhere look', user="olga")
-    assert "no place to tell it" in await send('/cron add "in 1 minute" to=irc:x y', user="olga")
+    assert "is not a destination" in await send('/cron add "in 1 minute" to=irc:x y', user="olga")
     sent = len(harness.service.ledger().sent)
     harness.model.say("home", "lobby", "nowhere")
     for number in (1, 2, 3):
@@ -660,7 +660,7 @@ async def test_a_stop_from_before_this_start_stops_nothing(
     harness.model.say("looked", "looked")
     [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.ANSWERED
-    assert any("before the gateway was started again" in text for text in await harness.texts(3))
+    assert any("restarted after you sent this" in text for text in await harness.texts(3))
 
 
 async def test_a_waiting_run_of_a_paused_job_waits_until_the_job_is_resumed(

@@ -506,14 +506,14 @@ async def test_each_account_has_its_own_home_channel(harness: NoticeHarness) -> 
         ("second", "lobby", "t1"),
     }
     harness.say("/sethome", chat="hall", chat_type=GROUP, thread="t2")
-    assert "home channel of simulated now" in (await harness.texts(1))[0]
+    assert "now the home channel of simulated" in (await harness.texts(1))[0]
     await harness.stop_by(harness.order())
     await harness.start()
     assert destinations((await harness.sent(3))[1:]) == [("hall", "t2", None), ("hall", "t2", None)]
     other_sent = (await other.wait_for_ledger(sent=2, wait=10)).sent
     assert destinations(list(other_sent)) == [("lobby", "t1", None), ("lobby", "t1", None)]
     harness.say("/sethome off", chat="anywhere")
-    assert "is lobby/t1 now, as platforms.simulated.home says" in (await harness.texts(4))[3]
+    assert "is now lobby/t1, as platforms.simulated.home says" in (await harness.texts(4))[3]
     assert {home.address.chat_id for home in harness.gateway.home_channels.all()} == {"lobby"}
 
 
@@ -555,7 +555,7 @@ async def test_a_restart_when_idle_waits_for_the_turns(
     await harness.start_turn("one", 1)
     request = harness.say("/restart when-idle", chat="ops")
     (promise,) = await harness.sent(1)
-    assert promise.outgoing.text.startswith("The gateway restarts as soon as nothing runs; 1 turn")
+    assert promise.outgoing.text.startswith("The gateway restarts as soon as it is idle; 1 turn")
     assert harness.stop_request.order is None
     harness.model.say("done")
     await harness.sent(2)
@@ -597,7 +597,7 @@ async def test_only_operators_restart_and_set_a_home(harness: NoticeHarness) -> 
         assert "platforms.simulated.operators" in text
     assert await harness.ledger() == {"refused": 2}
     harness.say("/restart maybe")
-    assert "/restart knows no 'maybe'" in (await harness.texts(3))[2]
+    assert "/restart does not know 'maybe'" in (await harness.texts(3))[2]
     assert harness.stop_request.order is None
 
 
@@ -605,7 +605,7 @@ async def test_restart_without_a_supervisor_is_refused_with_a_hint(tmp_path: Pat
     harness = GatewayHarness(tmp_path / "state.db")
     await harness.start()
     ended = await harness.end_of(await harness.accept("/restart"))
-    assert "restart it where it was started" in ended.text
+    assert "Restart it where it was started" in ended.text
     await harness.stop()
 
 

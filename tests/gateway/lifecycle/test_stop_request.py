@@ -72,7 +72,7 @@ async def test_a_pending_restart_begins_when_idle_and_cannot_be_requested_twice(
 ) -> None:
     await restarts.controller.restart(order(), when_idle=True)
     assert restarts.controller.pending_restart == order() and restarts.stop_request.order is None
-    with pytest.raises(RestartRefused, match="waits already"):
+    with pytest.raises(RestartRefused, match="already scheduled"):
         await restarts.controller.restart(order(), when_idle=True)
     restarts.idle.set()
     assert await restarts.stop_request.wait() == order()
@@ -139,7 +139,7 @@ async def test_a_stop_during_the_check_holds_and_a_second_one_hurries_it(
     restarts.controller.stop(order(StopKind.SIGNAL))
     assert not restarts.stop_request.urgent.is_set()
     restarts.check_may_finish.set()
-    with pytest.raises(RestartRefused, match="stopping already"):
+    with pytest.raises(RestartRefused, match="already stopping"):
         await request
     restarts.controller.stop(order(StopKind.STOP))
     assert (

@@ -225,9 +225,9 @@ async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     for number, (argument, reply) in enumerate(
         (
             ("", "answers only (as configured)"),
-            ("off", "also shows what is being done"),
-            ("aloud", "/quiet knows no 'aloud'"),
-            ("", "also shows what is being done, and is told when something has to wait (chosen"),
+            ("off", "answers, progress and notices"),
+            ("aloud", "/quiet does not know 'aloud'"),
+            ("", "answers, progress and notices (chosen"),
         )
     ):
         harness.say(f"/quiet {argument}")
@@ -244,7 +244,7 @@ async def test_the_quiet_setting_of_a_chat_survives_a_restart(
     harness.model.say("done")
     await harness.sent(6)
     harness.say("/quiet default")
-    assert (await harness.texts(7))[6] == "This chat is as it is configured."
+    assert (await harness.texts(7))[6] == "This chat uses the configuration again."
     before = harness.service.ledger().typing
     harness.model.say("done")
     harness.say("think")

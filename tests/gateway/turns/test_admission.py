@@ -259,7 +259,7 @@ async def test_a_restart_from_before_this_start_is_not_executed(harness: Gateway
     await harness.start()
     ended = await harness.end_of(restart)
     assert (ended.state, process.orders) == (InboxState.SUPERSEDED, [])
-    assert "before the gateway was started again" in ended.reason
+    assert "before the gateway restarted" in ended.reason
 
 
 COMMANDS = {
@@ -288,7 +288,7 @@ async def test_a_command_whose_commit_fails_has_no_effect(
     recording_store(harness).full = True
     asked = [await harness.accept(command, chat=command) for command in COMMANDS]
     for ended in await asyncio.gather(*map(harness.end_of, asked)):
-        assert "carried out when the gateway starts again" in ended.text
+        assert "runs when the gateway starts again" in ended.text
     assert effects(harness.path, COMMANDS) == [0] * len(COMMANDS)
     await harness.die()
     await harness.start()

@@ -164,7 +164,7 @@ async def test_commands_of_a_session_are_answered_by_the_gateway(
     for name in ("/help", "/new", "/stop", "/status", "/model"):
         assert name in text
     _, text = await chat(http, "/hlep", session="commands")
-    assert text == "There is no command /hlep. Did you mean /help? /help lists them."
+    assert text == "There is no command /hlep. Did you mean /help? /help lists the commands."
     _, text = await chat(http, "/stop", session="commands")
     assert text == "Nothing is running."
     _, text = await chat(http, "/status", session="commands")

@@ -55,7 +55,7 @@ class TextScanner:
             )
         if not rest:
             return InvalidSchedule(
-                "I understood “{understood}”, but something is missing after it.",
+                "I understood “{understood}”, but that is not a schedule yet.",
                 hint,
                 SCHEDULE_EXAMPLES,
                 understood=understood,

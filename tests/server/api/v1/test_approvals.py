@@ -20,7 +20,7 @@ async def test_an_approval_is_live_listed_and_answered_once(v1: V1) -> None:
     assert (await v1.end(message))["text"] == "that was it"
     status, error = await v1.refused("POST", path, json={"answer": "deny"})
     assert (status, error["code"]) == (409, "already_decided")
-    assert "approved already" in error["message"]
+    assert "has already approved" in error["message"]
     assert await v1.get("/approvals", pending="true", session=session) == []
 
 

@@ -72,12 +72,12 @@ async def test_a_schedule_that_cannot_be_read_is_refused_with_the_part_that_was_
 ) -> None:
     for change, param, message in (
         ({"when": "every weekday att 9"}, "when", "I understood “every weekday”, but not “att 9”."),
-        ({"zone": "Mars/Base", "when": "at 9"}, "when", "'Mars/Base' is no time zone"),
-        ({"to": "origin"}, None, "This was not asked in a chat"),
+        ({"zone": "Mars/Base", "when": "at 9"}, "when", "This machine does not know the time zone 'Mars/Base'"),
+        ({"to": "origin"}, None, "This request does not come from a chat"),
         ({"to": "home"}, None, "There is no home channel"),
-        ({"to": "web:x"}, None, "'web:x' is no place to tell it"),
-        ({"to": "house:x"}, None, "'house:x' is no place to tell it"),
-        ({"text": " "}, None, "It is not said what the job is to do."),
+        ({"to": "web:x"}, None, "'web:x' is not a destination"),
+        ({"to": "house:x"}, None, "'house:x' is not a destination"),
+        ({"text": " "}, None, "The task of the job is missing."),
         ({"overlap": "wait"}, "overlap", "overlap"),
     ):
         status, error = await v1.refused("POST", "/jobs", json=DAILY_JOB | change)
