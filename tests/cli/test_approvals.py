@@ -68,7 +68,7 @@ def test_an_approval_is_listed_answered_and_remembered(
     chat.wait_for_text("that was it")
     again = cli("approvals", "deny", row["id"], **shared_gateway.environ)
     assert again.returncode == exit_codes.FAILED
-    assert "approved already, by the operator" in again.stderr
+    assert "The operator has already approved this" in again.stderr
     listed = cli("approvals", "list", **shared_gateway.environ).stdout
     assert listed == "No command waits for approval.\n"
     (rule,) = json.loads(cli("approvals", "rules", "--json", **shared_gateway.environ).stdout)

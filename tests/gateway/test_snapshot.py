@@ -161,7 +161,10 @@ async def test_built_in_platforms_count_as_connected_and_a_failed_one_shows_its_
 
 @pytest.mark.parametrize(
     ("kind", "notice"),
-    [(StopKind.RESTART, "The gateway is restarting now."), (StopKind.STOP, "The gateway is shutting down now.")],
+    [
+        (StopKind.RESTART, "The gateway is restarting now."),
+        (StopKind.STOP, "The gateway is shutting down now."),
+    ],
 )
 async def test_the_status_command_shows_a_pending_stop_or_restart(
     harness: GatewayHarness, kind: StopKind, notice: str

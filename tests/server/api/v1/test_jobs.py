@@ -72,7 +72,11 @@ async def test_a_schedule_that_cannot_be_read_is_refused_with_the_part_that_was_
 ) -> None:
     for change, param, message in (
         ({"when": "every weekday att 9"}, "when", "I understood “every weekday”, but not “att 9”."),
-        ({"zone": "Mars/Base", "when": "at 9"}, "when", "This machine does not know the time zone 'Mars/Base'"),
+        (
+            {"zone": "Mars/Base", "when": "at 9"},
+            "when",
+            "This machine does not know the time zone 'Mars/Base'",
+        ),
         ({"to": "origin"}, None, "This request does not come from a chat"),
         ({"to": "home"}, None, "There is no home channel"),
         ({"to": "web:x"}, None, "'web:x' is not a destination"),
