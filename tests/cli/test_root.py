@@ -62,8 +62,8 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
 def test_querying_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
     code = (
         "import sys, holdfast.cli.status.command, holdfast.cli.sessions, holdfast.cli.chat.app;"
-        "import holdfast.cli.ask, holdfast.cli.chat.terminal, holdfast.config;"
-        "print([m for m in ('asyncio', 'aiohttp', 'apsw') if m in sys.modules])"
+        "import holdfast.cli.ask, holdfast.config;"
+        "print([m for m in ('asyncio', 'aiohttp', 'apsw', 'rich', 'babel') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"

@@ -67,8 +67,8 @@ def test_the_chat_goes_as_the_page_says(
     terminal = open_terminal(*command.removeprefix("$ holdfast ").split())
     for line in lines:
         if line.startswith("> "):
-            terminal.wait_for_text("> ")
+            terminal.wait_for_prompt()
             terminal.type_line(line.removeprefix("> "))
         elif line:
-            terminal.wait_for_text(re.sub(r"\d+\.\d+ s$", "", line))
-    terminal.wait_for_text("> ")
+            terminal.wait_for_screen(re.sub(r"\d+\.\d+ s$", "", line))
+    terminal.wait_for_prompt()

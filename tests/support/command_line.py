@@ -125,6 +125,16 @@ class Terminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self._screen.resize(lines, columns)
 
+    @property
+    def cursor_column(self) -> int:
+        return int(self._screen.cursor.x)
+
+    def wait_for_prompt(self) -> None:
+        """Wait until the last line is an empty prompt of the chat."""
+        deadline = time.monotonic() + 60
+        while self.screen.rpartition("\n")[2] != ">":
+            assert self._read(deadline - time.monotonic()), self.screen
+
     def wait_for_screen(self, text: str, *, within: float = 60) -> None:
         """Wait until the terminal shows a text, wherever it is."""
         deadline = time.monotonic() + within

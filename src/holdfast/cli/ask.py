@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.cli.chat.app import new_message_id
 from holdfast.cli.chat.conversation import ConversationView
-from holdfast.cli.chat.screen import Screen
+from holdfast.cli.chat.screen import closing_screen, open_screen
 from holdfast.cli.common.connection import api_client_for, get_session
 from holdfast.cli.common.options import chosen_home, complete_session, home_option, require_name
 from holdfast.cli.common.output import json_option, print_json, sanitize
@@ -116,14 +116,6 @@ def _read_question(arguments: tuple[str, ...]) -> str:
     return text
 
 
-class StepsOnlyScreen(Screen):
-    """Shows the steps only: the answer goes to standard output."""
-
-    def stream(self, piece: str) -> None:
-        if piece:
-            self.print_transient(_("answering …"))
-
-
 class ProgressTracker:
     """Owns which messages have ended on the screen."""
 
@@ -150,7 +142,7 @@ def show_progress(
     if not sys.stderr.isatty():
         yield None
         return
-    screen = StepsOnlyScreen(sys.stderr)
+    screen = open_screen(sys.stderr, steps_only=True)
     records = api.read_session(session_id, limit=1).records
     conversation = ConversationView(screen)
     conversation.add_typed(question)
@@ -169,9 +161,8 @@ def show_progress(
     after = records[-1].seq if records else 0
     # Assigned before its thread starts, which may call `show` at once.
     follower = SessionFollower(api, session_id, after=after, wake=show)
-    with follower:
+    with closing_screen(screen), follower:
         yield tracker
-    screen.clear()
 
 
 class PendingApprovalNotifier:

@@ -5,8 +5,10 @@ from io import StringIO
 import pytest
 
 from holdfast.cli.chat.conversation import ConversationView
-from holdfast.cli.chat.screen import BOLD, CODE, PLAIN, MarkdownStyle, Screen, format_call
+from holdfast.cli.chat.markdown import MarkdownStream
+from holdfast.cli.chat.screen import format_call, open_screen
 from holdfast.cli.common.output import sanitize
+from holdfast.cli.common.rendering import render
 from holdfast.core.ids import CallId
 from holdfast.core.messages.transcript import (
     AssistantMessage,
@@ -42,7 +44,7 @@ ANSWER = record(2, AssistantMessage(text="because"))
 
 def screen_after(*events: ReceivedEvent, typed: str = "") -> str:
     out = StringIO()
-    conversation = ConversationView(Screen(out))
+    conversation = ConversationView(open_screen(out))
     if typed:
         conversation.add_typed(typed)
     for event in events:
@@ -99,17 +101,46 @@ def test_calls_are_shown_in_one_line_with_their_outcome() -> None:
     assert shown == "I look.\n▸ process: list … ok 1.0 s\n"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_markdown_is_styled_the_same_however_it_is_streamed(size: int) -> None:
-    source = "# T\n2**3 is **bold** and `a*b`\n```py\nx = '**'\n```\nend **"
-    style = MarkdownStyle()
-    pieces = [source[at : at + size] for at in range(0, len(source), size)]
-    styled = "".join(map(style.feed, pieces)) + style.finish()
-    assert BOLD in styled and CODE in styled
-    plain = styled
-    for code in (BOLD, CODE, PLAIN, "\033[2m"):
-        plain = plain.replace(code, "")
-    assert plain == source.replace("**bold**", "bold")
+MARKDOWN = """\
+# Title
+2**3 is **bold** and `a*b`, <b>not HTML</b>
+and [a link](http://x) in line two
+
+```py
+x = '**'
+```
+- one
+- two
+
+| a | b |
+|---|---|
+| 1 | 家 |
+
+end **"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_markdown_is_rendered_the_same_however_it_is_streamed(size: int) -> None:
+    reply = MarkdownStream()
+    pieces = [MARKDOWN[at : at + size] for at in range(0, len(MARKDOWN), size)]
+    blocks = [*(block for piece in pieces for block in reply.feed(piece)), *reply.finish()]
+    shown = [render(block).strip("\n") for block in blocks]
+    assert shown == [
+        "Title",
+        "2**3 is bold and a*b, <b>not HTML</b>\nand a link (http://x) in line two",
+        "x = '**'",
+        " • one\n • two",
+        " a  b\n ─────\n 1  家",
+        "end **",
+    ]
+
+
+def test_code_is_printed_as_it_is_so_that_it_can_be_copied() -> None:
+    code = "curl --data '" + "x" * 300 + "'\n\n  indented"
+    reply = MarkdownStream()
+    reply.feed(f"```sh\n{code}\n```\n")
+    [block] = reply.finish()
+    assert render(block) == code
 
 
 def test_terminal_control_sequences_are_removed() -> None:

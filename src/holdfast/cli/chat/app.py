@@ -13,8 +13,8 @@ from uuid import uuid4
 import click
 
 from holdfast.cli.chat.conversation import ConversationView
-from holdfast.cli.chat.keyboard import Keyboard, PipedKeyboard, WakeReason
-from holdfast.cli.chat.screen import Screen
+from holdfast.cli.chat.keyboard import Keyboard, LineKeyboard, PipedKeyboard, WakeReason
+from holdfast.cli.chat.screen import Screen, closing_screen, open_screen
 from holdfast.cli.common.connection import api_client_for, find_session, get_session
 from holdfast.cli.common.options import (
     BUSY_MODES,
@@ -261,12 +261,12 @@ class ChatLoop:
         if not self._connected:
             return False
         if not (self._outbox.has_open or self._conversation.running):
-            self._screen.print_line(_("Ctrl-D leaves the chat."), dim=True)
+            self._screen.print_line(_("Ctrl-D leaves the chat."), style="dim")
             return True
         try:
             self._api.stop(self._session_id)
         except (GatewayDown, GatewayRefused) as error:
-            self._screen.print_line(error.for_person(), fg="red")
+            self._screen.print_line(error.for_person(), style="red")
         return True
 
     def _send_unsent(self) -> None:
@@ -274,14 +274,14 @@ class ChatLoop:
             self._outbox.send(self._session_id)
         except GatewayDown:
             self._screen.print_line(
-                _("The message will be sent when the gateway is back."), dim=True
+                _("The message will be sent when the gateway is back."), style="dim"
             )
         except GatewayRefused as refused:
             # Another session may have replaced this one: then it is sent there.
             self._stale = refused.status == _HTTP_CONFLICT and self._is_replaced()
             if not self._stale:
                 self._outbox.drop_unsent()
-                self._screen.print_line(refused.for_person(), fg="red")
+                self._screen.print_line(refused.for_person(), style="red")
 
     def _is_replaced(self) -> bool:
         try:
@@ -312,7 +312,7 @@ class ChatLoop:
         self._caught_up = False
         if self._connected:
             self._connected, self._lost_at = False, self._now()
-            self._screen.print_line(_reconnecting_text(error), fg="yellow")
+            self._screen.print_line(_reconnecting_text(error), style="yellow")
         elif self._max_downtime is not None and self._now() - self._lost_at > self._max_downtime:
             raise error
 
@@ -321,7 +321,7 @@ class ChatLoop:
         self._caught_up = True
         if not self._connected:
             self._connected = True
-            self._screen.print_line(_("connected again"), fg="green")
+            self._screen.print_line(_("connected again"), style="green")
         if self._outbox.unsent:
             self._send_unsent()
         self._show_ended()
@@ -339,7 +339,7 @@ def open_conversation(
             "… {n} earlier messages: holdfast sessions show {session}",
             left_out,
         )
-        screen.print_line(text.format(n=left_out, session=detail.session.id), dim=True)
+        screen.print_line(text.format(n=left_out, session=detail.session.id), style="dim")
     conversation = ConversationView(screen)
     for record in shown:
         conversation.show_record(record)
@@ -365,12 +365,12 @@ def run_chat(api: ApiClient, *, name: str, new: bool, mode: str | None, history:
 
     if new:
         start_new_session(api, reopen())
-    screen = Screen(sys.stdout)
+    screen = open_screen(sys.stdout)
     outbox = ChatOutbox(api, mode=BusyMode(mode) if mode else None, new_id=new_message_id)
-    with _open_keyboard(api, screen, history=history) as keyboard:
+    with closing_screen(screen), _open_keyboard(api, screen, history=history) as keyboard:
         if sys.stdin.isatty():
             hint = _("{session} · Ctrl-D leaves the chat · /help")
-            screen.print_line(hint.format(session=name), dim=True)
+            screen.print_line(hint.format(session=name), style="dim")
         chat = ChatLoop(
             api,
             reopen=reopen,
@@ -403,8 +403,9 @@ def new_message_id() -> str:
 def _open_keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard:
     if not sys.stdin.isatty():
         return PipedKeyboard(sys.stdin)
-    # Imported after isatty(): readline may write to the terminal.
-    from holdfast.cli.chat.terminal import TerminalKeyboard  # noqa: PLC0415
+    if is_dumb(sys.stdout):
+        return LineKeyboard(screen)
+    from holdfast.cli.chat.terminal import TerminalKeyboard  # noqa: PLC0415 - not for a pipe
 
     def commands() -> Sequence[str]:
         try:
@@ -413,7 +414,7 @@ def _open_keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard
             offered = []
         return sorted({*offered, *QUIT_COMMANDS})
 
-    return TerminalKeyboard(screen, history=history, commands=commands, dumb=is_dumb(sys.stdout))
+    return TerminalKeyboard(screen, history=history, commands=commands)
 
 
 def _report_unfinished(outbox: ChatOutbox) -> None:
@@ -450,12 +451,13 @@ def _print_events(api: ApiClient, session_id: str) -> None:
 
 
 def _show_live(api: ApiClient, session_id: str) -> None:
-    screen = Screen(sys.stdout)
+    screen = open_screen(sys.stdout)
     detail = api.read_session(session_id, limit=_HISTORY_RECORDS)
     conversation = open_conversation(detail, screen)
     after = detail.records[-1].seq if detail.records else 0
     connected = True
-    with SessionFollower(api, session_id, after=after, wake=_ignore_wake) as follower:
+    follower = SessionFollower(api, session_id, after=after, wake=_ignore_wake)
+    with closing_screen(screen), follower:
         while True:
             for item in follower.take(timeout=None):
                 match item:
@@ -463,7 +465,7 @@ def _show_live(api: ApiClient, session_id: str) -> None:
                         raise error
                     case StreamLost(error) if connected:
                         connected = False
-                        screen.print_line(_reconnecting_text(error), fg="yellow")
+                        screen.print_line(_reconnecting_text(error), style="yellow")
                     case ReceivedEvent():
                         connected = True
                         conversation.handle_event(item)

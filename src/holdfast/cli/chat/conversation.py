@@ -98,9 +98,9 @@ class ConversationView:
             case ToolMessage() as result:
                 self._show_result(result, record.at)
             case NoteMessage() as note:
-                self._screen.print_line(f"· {note.summary}", dim=True)
+                self._screen.print_line(f"· {note.summary}", style="dim")
             case CompactionMessage():
-                self._screen.print_line(_(_COMPACTION_NOTE), dim=True)
+                self._screen.print_line(_(_COMPACTION_NOTE), style="dim")
         self._last_record_at = record.at
         self._print_if_current()
 
@@ -109,10 +109,10 @@ class ConversationView:
         match message.state:
             case InboxState.FAILED | InboxState.REFUSED:
                 self._finish_step("")
-                self._screen.print_line(message.text or message.reason, fg="red")
+                self._screen.print_line(message.text or message.reason, style="red")
             case InboxState.SUPERSEDED:
                 self._finish_step("")
-                self._screen.print_line(f"■ {message.reason or _('stopped')}", fg="yellow")
+                self._screen.print_line(f"■ {message.reason or _('stopped')}", style="yellow")
             case InboxState.ANSWERED if of_command:
                 self._screen.stream(message.text)
                 self._screen.end_stream()
@@ -122,7 +122,7 @@ class ConversationView:
             self._typed_texts.remove(text)
             return
         self._screen.print_line(
-            "\n".join(f"> {line}" for line in text.splitlines() or [""]), bold=True
+            "\n".join(f"> {line}" for line in text.splitlines() or [""]), style="bold"
         )
 
     def _show_assistant(self, message: AssistantMessage, turn: str | None) -> None:
@@ -166,7 +166,7 @@ class ConversationView:
         for approval in approvals:
             if approval.id not in self.pending_approvals:
                 self._screen.print_line(
-                    approval_prompt(approval, is_only=len(approvals) == 1), fg="yellow"
+                    approval_prompt(approval, is_only=len(approvals) == 1), style="yellow"
                 )
         self.pending_approvals = {approval.id for approval in approvals}
 
@@ -181,7 +181,7 @@ class ConversationView:
         elif self._printed.startswith(self._text):
             return  # so far, it repeats what is on the screen
         else:
-            self._screen.print_line(_(_RETRY_NOTE), dim=True)
+            self._screen.print_line(_(_RETRY_NOTE), style="dim")
             self._screen.stream(self._text)
         self._printed = self._text
 
@@ -191,7 +191,7 @@ class ConversationView:
             self._text = text
             if self._printed.startswith(text):
                 self._printed, self._text = "", text
-                self._screen.print_line(_(_RETRY_NOTE), dim=True)
+                self._screen.print_line(_(_RETRY_NOTE), style="dim")
             self._print_text()
         self._screen.end_stream()
         self._text = self._printed = ""

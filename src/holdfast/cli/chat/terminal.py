@@ -1,161 +1,166 @@
-"""The chat's input on a terminal: readline with history and completion.
+"""The chat's input on a terminal, by prompt_toolkit: history, several lines, completion.
 
-Imports readline, which may write to the terminal: import this module only after checking that
-stdin is a TTY.
+Imports prompt_toolkit: import this module inside functions only.
 """
 
 import os
-import readline
-import select
 import signal
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Self
 
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input import create_input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
 from holdfast.cli.chat.keyboard import (
+    BLOCK_DELIMITER,
     CONTINUATION_PROMPT,
     PROMPT,
-    WakePipe,
+    LineKeyboard,
     WakeReason,
-    read_message,
 )
 from holdfast.cli.chat.screen import Screen
 
 _HISTORY_LENGTH = 1000
-_COLOURED_PROMPT = (
-    "\001\033[1;34m\002{}\001\033[0m\002"  # marked, so that readline can count columns
-)
 
 
-class TerminalKeyboard:
-    """Owns the terminal's mode, readline and its history while its context is open.
+class TerminalKeyboard(LineKeyboard):
+    """Owns the terminal's mode and the prompt while its context is open.
 
-    Until the first key of a message nothing is echoed and the screen belongs to the
-    conversation; then it is readline's, to the end of the message. A `dumb` terminal stays in
-    the mode it is in, and gives whole lines.
+    Until the first key of a message nothing is echoed and the screen belongs to the conversation;
+    then it belongs to the prompt, to the end of the message.
     """
 
     def __init__(
-        self, screen: Screen, *, history: Path, commands: Callable[[], Sequence[str]], dumb: bool
+        self, screen: Screen, *, history: Path, commands: Callable[[], Sequence[str]]
     ) -> None:
-        self._screen = screen
-        self._history = history
-        self._commands = commands
-        self._command_names: Sequence[str] | None = None
-        self._dumb = dumb
-        self._interrupted = False
-        self._reading = False
+        super().__init__(screen)
+        self._input = create_input(sys.stdin)
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # asks for the cursor's position; not every terminal answers
+        self._session: PromptSession[str] = PromptSession(
+            [("ansiblue bold", PROMPT)],
+            prompt_continuation=CONTINUATION_PROMPT,
+            input=self._input,
+            output=output,
+            history=_PrivateHistory(history),
+            completer=_CommandCompleter(commands),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            key_bindings=_key_bindings(),
+            enable_suspend=True,
+        )
 
     def __enter__(self) -> Self:
-        self._wake_pipe = WakePipe()
         self._mode = termios.tcgetattr(sys.stdin)
-        self._handlers = {
-            signal.SIGINT: signal.signal(signal.SIGINT, self._on_interrupt),
-            signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
-        }
-        self._prepare_readline()
-        self._set_character_mode(echo=False)
+        self._continued_handler = signal.signal(signal.SIGCONT, self._on_continued)
+        super().__enter__()
+        self._take_keys()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._screen.clear()
+        super().__exit__(*exc)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._mode)
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._wake_pipe.close()
-
-    def wake(self) -> None:
-        self._wake_pipe.wake()
+        signal.signal(signal.SIGCONT, self._continued_handler)
 
     def wait(self, *, ready: bool) -> WakeReason:
-        if ready:
-            self._screen.prompt(PROMPT)
-        readable, _, _ = select.select([sys.stdin.fileno(), self._wake_pipe.fd], [], [])
-        if self._wake_pipe.fd in readable:
-            self._wake_pipe.drain()
-        if self._interrupted:
-            self._interrupted = False
-            return WakeReason.INTERRUPT
-        return WakeReason.EVENT if self._wake_pipe.fd in readable else WakeReason.INPUT
+        if keys := get_typeahead(self._input):  # typed behind the end of the last message
+            store_typeahead(self._input, keys)
+            return WakeReason.INPUT
+        return super().wait(ready=ready)
 
     def read(self) -> str:
         self._screen.clear()
-        self._reading = True
-        self._set_character_mode(echo=True)  # or readline does not echo what is typed
         try:
-            return read_message(self._read_line)
+            return _without_delimiters(self._session.prompt(handle_sigint=False))
         except KeyboardInterrupt:
-            sys.stdout.write("\n")
             return ""
-        except EOFError:
-            sys.stdout.write("\n")  # or the shell's prompt comes up behind ours
-            raise
         finally:
-            self._reading = False
-            self._set_character_mode(echo=False)
-            self._save_history()
-
-    def _read_line(self, prompt: str) -> str:
-        if self._dumb:
-            return _read_plain_line()
-        line = input(_COLOURED_PROMPT.format(prompt))
-        # What is there at once was pasted. A readline that knows pastes has it in one piece.
-        while select.select([sys.stdin.fileno()], [], [], 0)[0]:
-            line += "\n" + input(_COLOURED_PROMPT.format(CONTINUATION_PROMPT))
-        return line
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        # At any other place an exception would tear whatever is going on there.
-        if self._reading:
-            raise KeyboardInterrupt
-        self._interrupted = True
+            self._take_keys()
 
     def _on_continued(self, number: int, frame: FrameType | None) -> None:
-        if not self._reading:  # readline sets its own mode
-            self._set_character_mode(echo=False)
+        if not self._session.app.is_running:  # the prompt sets its own mode
+            self._take_keys()
 
-    def _set_character_mode(self, *, echo: bool) -> None:
-        """Take keys as they come, not whole lines; what is typed already stays to be read."""
-        if self._dumb:
-            return
+    def _take_keys(self) -> None:
+        """Receives keys as they are typed, not lines; what was typed before is still read."""
         mode = termios.tcgetattr(sys.stdin)
         mode[3] &= ~(termios.ECHO | termios.ICANON)
-        mode[3] |= termios.ECHO if echo else 0
         mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, mode)
 
-    def _prepare_readline(self) -> None:
-        with suppress(OSError):  # no history yet, or none that can be read
-            readline.read_history_file(self._history)
-        readline.set_history_length(_HISTORY_LENGTH)
-        readline.set_completer(self._complete)
-        readline.set_completer_delims(" \t\n")
-        libedit = "libedit" in (readline.__doc__ or "")
-        readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
-    def _complete(self, text: str, index: int) -> str | None:
-        if not text.startswith("/") or readline.get_begidx() > 0:
-            return None
-        if self._command_names is None:
-            self._command_names = self._commands()
-        matching = [name for name in self._command_names if name.startswith(text)]
-        return matching[index] + " " if index < len(matching) else None
+def _key_bindings() -> KeyBindings:
+    bindings = KeyBindings()
 
-    def _save_history(self) -> None:
-        """After each message: whatever ends this program, what was typed is kept."""
-        with suppress(OSError):  # a history that cannot be kept is no reason to lose a message
-            os.close(os.open(self._history, os.O_WRONLY | os.O_CREAT, 0o600))
-            os.chmod(self._history, 0o600)
-            readline.write_history_file(self._history)
+    @bindings.add("enter")
+    def _accept_or_continue(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif _is_open_block(buffer.text):
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    return bindings
 
 
-def _read_plain_line() -> str:
-    """A line as the terminal itself edits it: readline would draw on what cannot be drawn on."""
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.removesuffix("\n")
+def _is_open_block(text: str) -> bool:
+    first, *rest = text.split("\n")
+    return first.strip() == BLOCK_DELIMITER and BLOCK_DELIMITER not in map(str.strip, rest)
+
+
+def _without_delimiters(text: str) -> str:
+    first, *rest = text.split("\n")
+    if first.strip() != BLOCK_DELIMITER:
+        return text
+    return "\n".join(line for line in rest if line.strip() != BLOCK_DELIMITER)
+
+
+class _CommandCompleter(Completer):
+    """Completes the command a message begins with. `commands` is called once, at the first Tab."""
+
+    def __init__(self, commands: Callable[[], Sequence[str]]) -> None:
+        self._commands = commands
+        self._names: Sequence[str] | None = None
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        typed = document.text_before_cursor
+        if not typed.startswith("/") or any(map(str.isspace, typed)):
+            return
+        if self._names is None:
+            self._names = self._commands()
+        for name in self._names:
+            if name.startswith(typed):
+                yield Completion(f"{name} ", start_position=-len(typed))
+
+
+class _PrivateHistory(FileHistory):
+    """The messages of earlier chats, in a file of mode 0600. Without one, a chat works as well."""
+
+    def load_history_strings(self) -> Iterable[str]:
+        with suppress(OSError):
+            yield from islice(super().load_history_strings(), _HISTORY_LENGTH)
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            os.close(os.open(self.filename, os.O_WRONLY | os.O_CREAT, 0o600))
+            os.chmod(self.filename, 0o600)
+            super().store_string(string)

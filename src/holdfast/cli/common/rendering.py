@@ -30,11 +30,14 @@ def make_console(out: TextIO) -> Console:
 
 
 def render(renderable: RenderableType, out: TextIO | None = None) -> str:
-    """The text for a stream, standard output by default. Lines do not end with the spaces that
-    pad them to the width of a column."""
-    console = make_console(out or sys.stdout)
+    """The text for a stream, standard output by default."""
+    return render_on(make_console(out or sys.stdout), renderable)
+
+
+def render_on(console: Console, renderable: RenderableType) -> str:
+    """Lines do not end with the spaces that pad them to the width of a column."""
     with console.capture() as capture:
-        console.print(renderable)
+        console.print(renderable, crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
