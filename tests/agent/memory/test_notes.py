@@ -263,7 +263,7 @@ async def test_memory_that_is_off_shows_and_stores_nothing(
     harness: GatewayHarness, call: Call
 ) -> None:
     await ask(harness, "/memory add likes tea")
-    assert "turned off" in await ask(harness, "/memory off")
+    assert "Memory is off" in await ask(harness, "/memory off")
     await ask(harness, "hello", "hi", chat="two")
     assert "likes tea" not in harness.model.requests[-1].system
     result = await tool_result(harness, call, '{"action": "add", "text": "more"}', chat="two")
@@ -284,7 +284,7 @@ async def test_memory_outlives_the_conversation_and_the_turn(harness: GatewayHar
     await ask(harness, "hello", "hi")
     await ask(harness, "/new")
     shown = await ask(harness, "/memory")
-    assert "likes tea" in shown and "turned off" in shown
+    assert "likes tea" in shown and "Memory is off" in shown
 
 
 async def test_concurrent_notes_stay_within_the_size_limit(harness: GatewayHarness) -> None:
