@@ -158,7 +158,7 @@ class ConfigEditor:
             text = read_current_text(config)
             config = self._check(text)
         except ConfigError as error:
-            problem = str(error)
+            problem = error.for_person()
         return config_view(config, text, settings=settings, status=status, problem=problem)
 
     def _check(self, text: str) -> Config:

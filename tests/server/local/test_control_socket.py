@@ -55,7 +55,7 @@ def test_a_limit_that_is_not_a_number_is_refused(
 def test_an_unknown_session_is_named_in_the_error(
     shared_gateway: SpawnedGateway, name: str
 ) -> None:
-    with pytest.raises(GatewayRefused, match="there is no session") as caught:
+    with pytest.raises(GatewayRefused, match="There is no session") as caught:
         ControlClient(shared_gateway.paths).get(f"/sessions/{quote(name, safe='')}")
     assert caught.value.status == 404
 

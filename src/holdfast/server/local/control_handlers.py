@@ -19,6 +19,7 @@ from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, REFUSED, AuditEntry
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RecordAudit
+from holdfast.core.text.translation import _
 from holdfast.gateway.accounts.accounts import Accounts, NotPausable
 from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, PairingService
 from holdfast.server.api.views.gateway import account_list, account_view
@@ -53,14 +54,16 @@ class AccountHandlers:
         try:
             status = await actions[part["do"]](part["name"], part["account"])
         except NoSuchAccount as error:
-            raise web.HTTPNotFound(text=str(error)) from None
+            raise web.HTTPNotFound(text=error.for_person()) from None
         except NotPausable as error:
-            raise web.HTTPConflict(text=str(error)) from None
+            raise web.HTTPConflict(text=error.for_person()) from None
         return json_response(account_view(status, now=self._clock.now()))
 
     def _ready_accounts(self) -> Accounts:
         if not self._ready():
-            raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
+            raise web.HTTPServiceUnavailable(
+                text=_("The gateway is starting or stopping; try again.")
+            )
         return self._accounts
 
 
@@ -96,15 +99,22 @@ class PairingHandlers:
 
     def _ready_pairing(self) -> PairingService:
         if not self._ready():
-            raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
+            raise web.HTTPServiceUnavailable(
+                text=_("The gateway is starting or stopping; try again.")
+            )
         return self._pairing
+
+
+def _not_ready() -> web.HTTPServiceUnavailable:
+    text = _("The gateway is starting or stopping; try again.")
+    return web.HTTPServiceUnavailable(text=text)
 
 
 async def _decision_response(decision: Awaitable[PairingDecision]) -> web.Response:
     try:
         decided = await decision
     except PairingRefused as refused:
-        raise web.HTTPConflict(text=str(refused)) from None
+        raise web.HTTPConflict(text=refused.for_person()) from None
     if decided.wrong:
         raise web.HTTPConflict(text=decided.text)
     return json_response({"message": decided.text})
@@ -154,7 +164,7 @@ class ViewerTokenHandlers:
             token = await self._viewers.add(named.name)
         except ViewerTokenError as refused:
             await self._audit(AuditKind.TOKEN_ADDED, named.name, REFUSED)
-            raise web.HTTPConflict(text=str(refused)) from None
+            raise web.HTTPConflict(text=refused.for_person()) from None
         role = HttpRole.VIEWER
         return json_response({"name": named.name, "role": role, "token": token.reveal()})
 
@@ -165,7 +175,7 @@ class ViewerTokenHandlers:
             await self._viewers.revoke(named.name)
         except ViewerTokenError as refused:
             await self._audit(AuditKind.TOKEN_REVOKED, named.name, REFUSED)
-            raise web.HTTPNotFound(text=str(refused)) from None
+            raise web.HTTPNotFound(text=refused.for_person()) from None
         return json_response({"revoked": named.name})
 
     async def _audit(self, kind: AuditKind, name: str, outcome: str) -> None:
@@ -200,7 +210,9 @@ class ConfigHandlers:
 
     async def _ready_editor(self) -> "ConfigEditor":
         if not self._ready():
-            raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
+            raise web.HTTPServiceUnavailable(
+                text=_("The gateway is starting or stopping; try again.")
+            )
         if self._editor is None:
             await asyncio.to_thread(import_module, "holdfast.server.config_editor")
         return self.editor
@@ -245,14 +257,18 @@ class ConfigHandlers:
         try:
             params = msgspec.convert(dict(request.query), ConfigHistoryPage, strict=False)
         except msgspec.ValidationError as error:
-            raise web.HTTPBadRequest(text=f"this is no page: {error}") from None
+            raise web.HTTPBadRequest(
+                text=_("This is not a valid page request: {error}").format(error=error)
+            ) from None
         editor = await self._ready_editor()
         return await _config_response(editor.history(before=params.before, limit=params.limit))
 
     async def _version(self, request: web.Request) -> web.Response:
         number = request.match_info["number"]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise web.HTTPNotFound(text=f"there is no configuration {number!r}")
+            raise web.HTTPNotFound(
+                text=_("There is no configuration {number!r}.").format(number=number)
+            )
         return await _config_response(
             (await self._ready_editor()).version(int(number), against=None)
         )
@@ -266,11 +282,11 @@ async def _config_response(result: Awaitable[object]) -> web.Response:
     try:
         answer = await result
     except NoSuchConfigVersion as error:
-        raise web.HTTPNotFound(text=str(error)) from None
+        raise web.HTTPNotFound(text=error.for_person()) from None
     except (StaleRead, FileChangedMeanwhile, FileNotWritten) as error:
-        raise web.HTTPConflict(text=str(error)) from None
+        raise web.HTTPConflict(text=error.for_person()) from None
     except ConfigError as error:
-        raise web.HTTPUnprocessableEntity(text=str(error)) from None
+        raise web.HTTPUnprocessableEntity(text=error.for_person()) from None
     return json_response(answer)
 
 
@@ -356,7 +372,7 @@ class BackupCopyHandlers:
             try:
                 copying.result()
             except (StoreError, OSError) as error:
-                yield {"error": str(error)}
+                yield {"error": error.for_person() if isinstance(error, StoreError) else str(error)}
             else:
                 yield {"copied": True}
         finally:
@@ -367,5 +383,7 @@ class BackupCopyHandlers:
 def _target_path(params: BackupCopyParams) -> Path:
     to = Path(params.to)
     if not to.is_absolute() or not to.parent.is_dir() or to.exists():
-        raise web.HTTPBadRequest(text=f"{to} must be a new file, given by its absolute path")
+        raise web.HTTPBadRequest(
+            text=_("{file} must be a new file, given by its absolute path.").format(file=to)
+        )
     return to

@@ -16,9 +16,11 @@ from holdfast.core.ops.status import GatewaySnapshot
 from holdfast.core.ports.runtime import Clock, Lifecycle
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetSession, GetTranscript, GetTurn, ListSessions
+from holdfast.core.text.translation import _, use_catalogue
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.api.views.gateway import RestartMode, RestartParams, StopParams
 from holdfast.server.auth.viewers import ViewerTokenError
+from holdfast.server.languages import request_catalogue
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.socket_handover import HandoverFailed
 
@@ -195,7 +197,7 @@ class ControlSocket:
         try:
             return json_response({"link": self._make_login_link(params.viewer)})
         except ViewerTokenError as refused:
-            raise web.HTTPNotFound(text=str(refused)) from None
+            raise web.HTTPNotFound(text=refused.for_person()) from None
 
     async def _sessions(self, request: web.Request) -> web.Response:
         limit = _int_query(request, "limit", 50)
@@ -207,7 +209,9 @@ class ControlSocket:
         session_id = SessionId(request.match_info["id"])
         row = await self._reads.read(GetSession(session_id=session_id))
         if row is None:
-            text = f"there is no session {session_id!r}; `holdfast sessions list` has them all"
+            text = _(
+                "There is no session {session!r}; `holdfast sessions list` lists them."
+            ).format(session=session_id)
             return json_response({"error": text}, status=404)
         records = await self._reads.read(GetTranscript(session_id=session_id))
         turns = dict.fromkeys(record.turn_id for record in records if record.turn_id)
@@ -217,20 +221,25 @@ class ControlSocket:
 
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPError as error:
-        return json_response({"error": error.text}, status=error.status)
-    except (RestartRefused, HandoverFailed) as error:
-        return json_response({"error": str(error)}, status=409)
-    except StoreError as error:
-        return json_response({"error": f"the store cannot be read: {error}"}, status=503)
+    """Errors are in the language of the command line that asks."""
+    with use_catalogue(request_catalogue(request, default="")):
+        try:
+            return await handler(request)
+        except web.HTTPError as error:
+            return json_response({"error": error.text}, status=error.status)
+        except (RestartRefused, HandoverFailed) as error:
+            return json_response({"error": error.for_person()}, status=409)
+        except StoreError as error:
+            text = _("The store cannot be read: {error}").format(error=error.for_person())
+            return json_response({"error": text}, status=503)
 
 
 def _int_query(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise web.HTTPBadRequest(text=f"{name} must be a number, not {text!r}")
+        raise web.HTTPBadRequest(
+            text=_("{name} must be a number, not {value!r}.").format(name=name, value=text)
+        )
     return int(text)
 
 
@@ -239,7 +248,9 @@ async def decode_body(request: web.Request, params_type: type[P]) -> P:
     try:
         return msgspec.json.decode(await request.read() or b"{}", type=params_type)
     except msgspec.MsgspecError as error:
-        raise web.HTTPBadRequest(text=f"the body is invalid: {error}") from None
+        raise web.HTTPBadRequest(
+            text=_("The body is invalid: {error}").format(error=error)
+        ) from None
 
 
 def json_response(body: object, *, status: int = 200) -> web.Response:

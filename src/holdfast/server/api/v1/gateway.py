@@ -12,6 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
 from holdfast.core.ports.store_queries import CheckIntegrity, GetSearchStatus, ListLastStops
 from holdfast.core.sessions import search as core_search
+from holdfast.core.text.translation import _
 from holdfast.core.turns.pricing import Prices, total_cost
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 from holdfast.core.turns.subagent import platform_from_label
@@ -85,7 +86,7 @@ async def list_commands(context: ApiContext, call: ApiCall[NoQuery, None]) -> we
 def _command_view(command: CommandSpec) -> CommandView:
     return CommandView(
         name=command.name,
-        help=command.help,
+        help=_(command.help),
         arguments=command.arguments,
         aliases=command.aliases,
         allowed_mid_turn=command.allowed_mid_turn,
