@@ -33,16 +33,16 @@ def loaded(tmp_path: Path, text: str) -> Config:
         ("[platforms.webhook]\n", "neither a hook nor a url"),
         ("[platforms.webhook.hooks.build]\n", "hooks.build: secret is missing"),
         ('[platforms.webhook.hooks."a/b"]\nsecret = "env:HOOK"\n', "cannot be the name of a hook"),
-        (HOOK + 'template = "{a"\n', "template is no template: a brace stands alone at '{a'"),
-        (HOOK + 'thread = "{}"\n', "thread is no template"),
-        (HOOK + 'id = "{@X-GitHub-Delivery}"\n', "id names a header, which is not signed"),
-        (HOOK + 'template = "{@Authorization}"\n', "names the header Authorization"),
-        (HOOK + 'template = "{@x-hub-signature-256}"\n', "names the header x-hub-signature-256"),
+        (HOOK + 'template = "{a"\n', "template is not a valid template: unmatched brace at '{a'"),
+        (HOOK + 'thread = "{}"\n', "thread is not a valid template"),
+        (HOOK + 'id = "{@X-GitHub-Delivery}"\n', "id uses a header, which is not signed"),
+        (HOOK + 'template = "{@Authorization}"\n', "uses the header Authorization"),
+        (HOOK + 'template = "{@x-hub-signature-256}"\n', "uses the header x-hub-signature-256"),
         (HOOK + 'scheme = "stripe"\nevents = ["a"]\n', "events needs event"),
         (HOOK + 'scheme = "standard"\nheader = "X-Signed"\n', "header must end with"),
         (HOOK + 'platform = "web"\nchat = "1"\nuser = "1"\n', "platform may not be web"),
         (HOOK + 'platform = "telegram"\nchat = "1"\n', "platform needs chat and user"),
-        (HOOK + 'toolsets = ["shell"]\n', "toolsets has 'shell'"),
+        (HOOK + 'toolsets = ["shell"]\n', "toolsets has the unknown 'shell'"),
         (HOOK + 'toolsets = ["web", "delegate"]\n', "toolsets may not have delegate"),
         (HOOK + 'toolsets = ["web"]\ncommands = true\n', "exclude each other"),
         (HOOK + 'scheme = "gitlab"\n', '"github" or "slack"'),
@@ -145,6 +145,6 @@ async def test_the_receiver_is_checked_before_an_account_is_saved(
 
     assert PLUGIN.check is not None
     assert (await PLUGIN.check(opening(OURS))).name == url.replace("hunter2hunter2", "***")
-    with pytest.raises(SendError, match="does not know us"):
+    with pytest.raises(SendError, match="does not accept our secret"):
         await PLUGIN.check(opening("another secret"))
     assert len(receiver.pings) == 1

@@ -14,11 +14,11 @@ ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('[platforms.xmpp]\npassword = "env:ONE"\n', r"jid = '' is no address"),
+        ('[platforms.xmpp]\npassword = "env:ONE"\n', r"jid = '' is not the address"),
         ('[platforms.xmpp]\njid = "bot@example.org/home"\npassword = "env:ONE"\n', "resource"),
         ('[platforms.xmpp]\njid = "bot@example.org"\n', "password is missing"),
-        (ACCOUNT + 'rooms = ["team"]\n', "'team' is no address of a room"),
-        (ACCOUNT + "tls = false\n", "readable for all on the way"),
+        (ACCOUNT + 'rooms = ["team"]\n', "'team' is not the address of a room"),
+        (ACCOUNT + "tls = false\n", "in clear text"),
         (ACCOUNT + 'tls = false\nhost = "10.0.0.7"\n', "on this machine"),
     ],
 )

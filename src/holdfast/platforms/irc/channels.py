@@ -54,7 +54,7 @@ class ChannelMembership:
             await self._client.round_trip()
         except OutcomeUnknown as error:  # no message was sent
             raise NotConnected(
-                "{channel} could not be joined: {error}", channel=channel, error=error
+                "could not join {channel}: {error}", channel=channel, error=error
             ) from error
         if key not in self._current:
             why = self._refusals.get(key, "the server gave no reason")
@@ -86,13 +86,13 @@ class ChannelMembership:
 
     def _handle_leave(self, channel: str, reason: str) -> None:
         self._current.discard(self._client.names.fold(channel))
-        log.warning("Left %s: %s", channel, reason, extra={"action": "channel_left"})
+        log.warning("Left channel %s: %s", channel, reason, extra={"action": "channel_left"})
 
     def _handle_refusal(self, channel: str, reason: str) -> None:
         key = self._client.names.fold(channel)
         if key in self._configured and self._refusals.get(key) != reason:  # logged once per reason
             log.warning(
-                "Could not join %s: %s",
+                "Could not join channel %s: %s",
                 channel,
                 reason,
                 extra={"action": "channel_join_refused"},

@@ -72,11 +72,10 @@ class IrcSocket:
                 raise AccountDisconnected("the server has closed the connection") from None
             except asyncio.LimitOverrunError:
                 raise AccountDisconnected(
-                    "the server sent a line of more than {max_line_bytes} bytes",
-                    max_line_bytes=_MAX_LINE_BYTES,
+                    "the server sent a line of more than {limit} bytes", limit=_MAX_LINE_BYTES
                 ) from None
             except OSError as error:
-                raise AccountDisconnected("the connection broke: {error}", error=error) from error
+                raise AccountDisconnected("lost the connection: {error}", error=error) from error
             self._on_activity()
             if (message := parse_line(raw)) is not None:
                 return message
@@ -106,11 +105,11 @@ async def open_socket(
         )
     except ssl.SSLCertVerificationError as error:
         raise AccountDisconnected(
-            "the certificate of {host}:{port} cannot be verified: {verify_message}. If it "
-            "is self-signed, set ca_file to it",
+            "the certificate of {host}:{port} cannot be verified: {reason}. If it is "
+            "self-signed, set ca_file to it",
             host=host,
             port=port,
-            verify_message=error.verify_message,
+            reason=error.verify_message,
         ) from error
     except ssl.SSLError as error:
         raise AccountDisconnected(
@@ -263,7 +262,7 @@ class IrcRegistration:
             case "LS":
                 pairs = (each.partition("=") for each in message.trailing.split())
                 self._offered |= {name: value for name, _, value in pairs}
-                if message.param(2) != "*":  # else more lines follow
+                if message.param(2) != "*":  # otherwise more lines follow
                     self._request_capabilities()
             case "ACK":
                 self._enabled_capabilities |= set(message.trailing.split())

@@ -176,8 +176,8 @@ class ChannelIds:
             known = self._configured.setdefault(names.fold(chat), chat)
             if known != chat:
                 log.warning(
-                    "This server treats %s and %s as the same channel: the settings of the second "
-                    "are not used.",
+                    "The server treats %s and %s as the same channel: the settings of the "
+                    "second are ignored",
                     known,
                     chat,
                     extra={"action": "chat_configured_twice"},

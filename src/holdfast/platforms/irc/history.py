@@ -1,4 +1,4 @@
-"""The history of a server or bouncer, and the checkpoint file that says how far it was read.
+"""The history of a server or bouncer, and the checkpoint file that records how far it was read.
 
 https://ircv3.net/specs/extensions/chathistory. Most messages of a channel are not for the agent and
 leave no row in the inbox. Without the checkpoint, everything before the first row of a channel
@@ -119,7 +119,7 @@ class IrcHistory:
             )
         except HistoryRefused as error:
             log.info(
-                "Could not fetch the history of %s: %s",
+                "Could not fetch the history of %s, which is skipped: %s",
                 target,
                 error,
                 extra={"action": "history_refused"},
@@ -132,7 +132,7 @@ class IrcHistory:
                 ("CHATHISTORY", *arguments), HistoryBatch(batch_type).handle_message
             )
         except OutcomeUnknown as error:  # the request can safely be repeated
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
         if isinstance(result, HistoryRefused):
             raise result
         return result
@@ -208,7 +208,7 @@ class IrcCheckpoint:
             await asyncio.to_thread(self._write)
         except OSError as error:
             log.warning(
-                "%s cannot be written: %s",
+                "Could not write the IRC checkpoint %s, so some messages may be read again: %s",
                 self._path,
                 error,
                 extra={"action": "checkpoint_not_saved"},

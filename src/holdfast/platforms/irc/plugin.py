@@ -18,6 +18,7 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 TLS_PORT, PLAIN_PORT = 6697, 6667
 # RFC 2812, 2.3.1. Networks differ in the maximum length, and refuse a nick that is too long.
@@ -27,9 +28,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class IdentifyBy(StrEnum):
-    """What identifies a user."""
+    """How a user is identified."""
 
-    ACCOUNTS = "accounts"  # the account of a user who is logged in, else nick!user@host
+    ACCOUNTS = "accounts"  # the account of a user who is logged in, otherwise nick!user@host
     NICKS = "nicks"  # for networks where no user can take the nick of another
 
 
@@ -45,7 +46,7 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     tls: bool = True
     ca_file: str = ""  # the certificate authority of the server, if it is not a public one
     nick: str = "holdfast"
-    channels: tuple[str, ...] = ()  # to join, and to join again
+    channels: tuple[str, ...] = ()  # to join, and to rejoin
     locked: dict[str, KeyedChannel] = msgspec.field(default_factory=dict)  # the same, with a key
     username: str = ""  # of the account that the password belongs to; "": the nick
     password: str = ""  # a reference: of that account, for SASL
@@ -62,19 +63,21 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
             raise ValueError('host is missing: name the server, as in host = "irc.libera.chat"')
         if not _NICK.fullmatch(self.nick):
             raise ValueError(
-                f"nick = {self.nick!r} is none that a server takes: letters, digits and -_[]|^`, "
-                "and no digit or dash in front"
+                f"nick = {self.nick!r} is not a valid nick: use letters, digits and "
+                "-_[]|^`, and begin with neither a digit nor a dash"
             )
         for channel in self.all_channels:
             if not _CHANNEL.fullmatch(channel):
-                raise ValueError(f"{channel!r} is no channel: the name of one begins with #")
+                raise ValueError(
+                    f"{channel!r} is not a channel: its name must begin with # and have no "
+                    "spaces or commas"
+                )
         if self.ca_file and not self.ca_file.startswith(("/", "~")):
-            raise ValueError(f"ca_file = {self.ca_file!r} is no whole path: one begins with / or ~")
-        if (self.password or self.server_password) and not self.tls and self.host not in _LOOPBACK:
             raise ValueError(
-                "without tls the password would cross the network for everybody to read: set "
-                "tls = true"
+                f"ca_file = {self.ca_file!r} is not an absolute path: it must begin with / or ~"
             )
+        if (self.password or self.server_password) and not self.tls and self.host not in _LOOPBACK:
+            raise ValueError("without tls the password would be sent in clear text: set tls = true")
         self._check_case()
         self._lowercase_channels()
 
@@ -93,11 +96,12 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
                     raise ValueError(f"{key}: write {lowered!r} instead of {name!r}")
 
     def _lowercase_channels(self) -> None:
-        """`#Team` is `#team` on every network. What else is the same depends on the server."""
+        """Lowercase the names of channels: `#Team` is `#team` on every network. Which other
+        characters are equal depends on the server."""
         chats = {_lowercase(name) if _is_channel(name) else name: name for name in self.chats}
         if len(chats) < len(self.chats):
             twice = sorted(set(self.chats) - set(chats.values()))
-            raise ValueError(f"chats: {twice[0]!r} is there twice, in large and small letters")
+            raise ValueError(f"chats: {twice[0]!r} occurs twice, in upper and lower case")
         set_attribute(self, "chats", {lowered: self.chats[name] for lowered, name in chats.items()})
         if _is_channel(self.home.partition("/")[0]):
             set_attribute(self, "home", _lowercase(self.home))
@@ -143,39 +147,39 @@ PLUGIN = PlatformPlugin(
     settings=IrcSettings,
     open=_open,
     identity=("host", "nick"),
-    setup_guide=(
-        "Choose a nick for the bot. Where the network has accounts, register one for it (on most, "
-        "/msg NickServ help register says how)."
+    setup_guide=N_(
+        "Choose a nick for the bot. If the network has accounts, register one for it (on most "
+        "networks, /msg NickServ help register explains how)."
     ),
     setup_questions=(
         SetupQuestion(
             key="host",
-            label="The server",
-            help="By its name, such as irc.libera.chat; it is spoken to over TLS.",
+            label=N_("The server"),
+            help=N_("Its name, such as irc.libera.chat; the connection uses TLS."),
         ),
-        SetupQuestion(key="nick", label="The nick of the bot", default="holdfast"),
+        SetupQuestion(key="nick", label=N_("The nick of the bot"), default="holdfast"),
         SetupQuestion(
             key="channels",
-            label="The channels it joins",
-            help="With their #, and a comma between two of them.",
+            label=N_("The channels to join"),
+            help=N_("With their #, separated by commas."),
             optional=True,
         ),
         SetupQuestion(
             key="username",
-            label="The account of the bot on that network",
-            help="As it was registered with NickServ; leave it empty where the bot has none.",
+            label=N_("The account of the bot on that network"),
+            help=N_("As registered with NickServ; leave it empty if the bot has none."),
             optional=True,
         ),
         SetupQuestion(
             key="password",
-            label="The password of that account",
-            help="It is sent to the server by SASL only.",
+            label=N_("The password of that account"),
+            help=N_("It is sent to the server by SASL only."),
             optional=True,
         ),
     ),
-    user_id_help=(
-        "your account on that network; without one, nick!user@host as /whois shows them, in small "
-        "letters"
+    user_id_help=N_(
+        "your account on that network; without one, nick!user@host as shown by /whois, in "
+        "lower case"
     ),
     check=_check,
 )

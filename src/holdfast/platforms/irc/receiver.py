@@ -264,7 +264,12 @@ class IrcReceiver:
         try:
             await self._intake.accept(inbound)
         except NotAddressed as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
+            log.debug(
+                "Message %s ignored: %s",
+                inbound.event_id,
+                error,
+                extra={"action": "message_ignored"},
+            )
         except NotAllowed as error:
             log.info(
                 "Dropped a message of %s: %s",
@@ -304,7 +309,7 @@ class IrcReceiver:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
-                    "Could not process messages from IRC: %s; retrying in %.1f s.",
+                    "Could not process messages from IRC: %s; retrying in %.1f s",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},

@@ -180,7 +180,7 @@ class MessageDelivery:
             return None
         if message.command in _THROTTLE_CODES:
             return Throttled(
-                "the server asks to wait with messages to {target}: {trailing}",
+                "the server rate-limits messages to {target}: {trailing}",
                 target=self._target,
                 trailing=message.trailing,
                 retry_after=_parse_seconds(message.trailing),
@@ -192,7 +192,8 @@ class MessageDelivery:
         )
 
     def _is_about_this(self, message: IrcMessage) -> bool:
-        """By its label, if it has one; else if it names this target, PRIVMSG, or nothing."""
+        """Decided by its label, if it has one; otherwise by whether it names this target, PRIVMSG,
+        or nothing."""
         if label := message.tags.get("label"):
             return label in self._tokens
         about = message.params[1:-1]

@@ -96,7 +96,7 @@ class UserDirectory:
         whois = await self._whois(nick)
         if not self._is_same_user(user_id, whois):
             raise SendRejected(
-                "{nick} is not {user_id} any more, so the message is not sent",
+                "{nick} is no longer {user_id}, so the message is not sent",
                 nick=nick,
                 user_id=user_id,
             )
@@ -119,9 +119,7 @@ class UserDirectory:
             ) from error
         if whois.absence_reason:
             raise SendRejected(
-                "{nick} is not there ({absence_reason})",
-                nick=nick,
-                absence_reason=whois.absence_reason,
+                "{nick} is not online ({reason})", nick=nick, reason=whois.absence_reason
             )
         return whois
 

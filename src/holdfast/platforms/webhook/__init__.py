@@ -1,1 +1,1 @@
-"""Webhooks: programs post to the gateway, and answers are posted to an endpoint of theirs."""
+"""Webhooks: programs post to the gateway, and answers are posted to their endpoint."""

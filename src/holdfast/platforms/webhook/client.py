@@ -1,4 +1,4 @@
-"""Posts answers to the endpoint of an account, and says what its HTTP status means for the
+"""Posts answers to the endpoint of an account, and converts its HTTP status to the outcome of the
 delivery."""
 
 import asyncio
@@ -17,29 +17,29 @@ from holdfast.core.secrets import Secret, mask_passwords
 from holdfast.platforms.webhook.plugin import USER_AGENT, WebhookSettings
 from holdfast.platforms.webhook.signatures import standard_headers
 
-_CONNECT_TIMEOUT = 10.0  # seconds for a connection to come about
-_PING_TIMEOUT = 10.0  # seconds that an answer to a ping is waited for
-_LARGE_BODY = 256 * 1024  # a body that takes longer to sign than the event loop should be held up
-_DEFAULT_RETRY_AFTER = 5.0  # seconds, where a refusal for flooding does not say how many
+_CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
+_PING_TIMEOUT = 10.0  # seconds to wait for the response to a ping
+_LARGE_BODY = 256 * 1024  # bytes; signing a larger body would block the event loop for too long
+_DEFAULT_RETRY_AFTER = 5.0  # seconds, if a rate limit response does not tell
 _MAX_RETRY_AFTER = 3600.0
 
 log = logging.getLogger(__name__)
 
 
 class WebhookUnauthorized(NotConnected):
-    """The receiver does not know us: the secret, or the address, is not the one it has. The
-    message is still ours to send."""
+    """The receiver does not accept us: the secret or the URL is wrong. The message is still
+    pending."""
 
 
 class PingMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
-    """Asks whether the receiver is there, and knows us; it has nothing to do about it."""
+    """Asks whether the receiver is reachable and accepts us; it requires no action."""
 
     id: str
     account: str
 
 
 class WebhookClient:
-    """Owns its connections while it is open; `alive` is told of each answer that counts."""
+    """Owns its connections while it is open; `alive` is called for each valid response."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class WebhookClient:
                 self._http = None
 
     async def ping(self, message_id: str, *, account: str) -> None:
-        """Returns where there is an answer: a receiver that makes nothing of a ping is there, too.
-        Raises `ConnectRefused`, or the error that says that there was no answer."""
+        """Return if there is a response, even from a receiver that does not know pings. Raises
+        `ConnectRefused`, or the error for a missing response."""
         ping = PingMessage(id=message_id, account=account)
         try:
             await self.post(
@@ -81,13 +81,15 @@ class WebhookClient:
                 timeout_seconds=min(self._timeout, _PING_TIMEOUT),
             )
         except (SendRejected, Throttled) as error:
-            log.debug("A ping: %s", error, extra={"action": "ping_refused"})
+            log.debug(
+                "The endpoint did not accept a ping: %s", error, extra={"action": "ping_refused"}
+            )
 
     async def post(
         self, message_id: str, body: bytes, *, timeout_seconds: float | None = None
     ) -> None:
-        """Returns where it was taken. The same name with the same body is one thing, however often
-        it is posted. Raises the `SendError` that says what is known."""
+        """Post a message; returns if it was accepted. Posts with the same id and body count as one,
+        however often they are repeated. Raises the `SendError` that fits what is known."""
         timeout = aiohttp.ClientTimeout(
             total=timeout_seconds or self._timeout, sock_connect=_CONNECT_TIMEOUT
         )
@@ -98,7 +100,7 @@ class WebhookClient:
                 data=body,
                 headers=headers,
                 timeout=timeout,
-                allow_redirects=False,  # whoever is there may lead anywhere
+                allow_redirects=False,  # a redirect could lead to any address
             ) as response:
                 found = classify_response(response.status, response.headers)
         except (
@@ -107,10 +109,10 @@ class WebhookClient:
             aiohttp.InvalidURL,
         ) as error:
             why = mask_passwords(str(error))
-            raise NotConnected("the receiver cannot be reached: {why}", why=why) from error
+            raise NotConnected("the endpoint cannot be reached: {why}", why=why) from error
         except (TimeoutError, aiohttp.ClientError) as error:
             why = mask_passwords(str(error)) or type(error).__name__
-            raise OutcomeUnknown("the receiver gave no answer: {why}", why=why) from error
+            raise OutcomeUnknown("the endpoint did not respond: {why}", why=why) from error
         if not isinstance(found, OutcomeUnknown | WebhookUnauthorized):
             self._on_response()
         if found is not None:
@@ -154,28 +156,36 @@ def create_client(
 
 
 def classify_response(status: int, headers: Mapping[str, str]) -> SendError | None:
-    """What an answer says of a post; None: it was taken."""
-    message = f"the receiver answered {status}"
+    """The error that a response means; None if the post was accepted."""
     if 200 <= status < 300:
         return None
-    # 409: a post with this key is at work there, says the draft on the Idempotency-Key header.
+    # 409: a post with this key is being processed, by the draft on the Idempotency-Key header.
     if status >= 500 or status in (408, 409):
-        return OutcomeUnknown("{message_text}: it may have taken it", message_text=message)
+        return OutcomeUnknown(
+            "the endpoint answered {status}; it may have accepted the post", status=status
+        )
     if status == 401:
-        return WebhookUnauthorized("{message_text}: it does not know us", message_text=message)
+        return WebhookUnauthorized(
+            "the endpoint answered {status}: it does not accept our secret", status=status
+        )
     if status == 429:
-        return Throttled(message, retry_after=_parse_retry_after(headers.get("Retry-After", "")))
+        return Throttled(
+            "the endpoint answered {status}",
+            status=status,
+            retry_after=_parse_retry_after(headers.get("Retry-After", "")),
+        )
     if status < 400:
         where = headers.get("Location", "elsewhere")
         return SendRejected(
-            "{message_text} and leads to {where}: no redirect is followed",
-            message_text=message,
+            "the endpoint answered {status} and redirects to {where}: redirects are not followed",
+            status=status,
             where=where,
         )
-    return SendRejected(message)
+    return SendRejected("the endpoint answered {status}", status=status)
 
 
 def _parse_retry_after(value: str) -> float:
-    """How long to wait. A date is a wait of a few seconds, after which it is told again."""
+    """Seconds to wait. A date is treated as a short wait, after which the endpoint responds
+    again."""
     known = value.isascii() and value.isdigit() and len(value) < 8
     return min(float(value), _MAX_RETRY_AFTER) if known else _DEFAULT_RETRY_AFTER

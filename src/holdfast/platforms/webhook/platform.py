@@ -28,12 +28,12 @@ from holdfast.platforms.webhook.receiver import WebhookFile, WebhookReceiver, en
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGE_LENGTH = 100_000  # characters of one message: what is longer is posted in parts
-MAX_FILE_BYTES = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
+MAX_MESSAGE_LENGTH = 100_000  # characters of one message; a longer text is posted in parts
+MAX_FILE_BYTES = 25 * 1024 * 1024  # bytes of one file; as base64 it is a third larger
 
 
 class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    """What is posted: the same of the same delivery, in every attempt at it."""
+    """The posted body: the same for one delivery in every attempt."""
 
     id: str
     account: str
@@ -46,8 +46,8 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 
 
 def capabilities_of(settings: WebhookSettings) -> Capabilities:
-    """Without a url, answers are fetched from us. Whether a program repeats a post that was not
-    accepted is unknown, so no backlog is promised."""
+    """Without a url, answers are fetched. It is unknown whether a program repeats a post that was
+    not accepted, so no backlog is declared."""
     sends = bool(settings.url)
     return Capabilities(
         fetchable=not sends,
@@ -129,15 +129,15 @@ class WebhookPlatform:
             await self._ping()
 
     async def _first_ping(self) -> None:
-        """Raises `ConnectRefused` where the endpoint rejects our secret. Hooks work without the
-        endpoint; only an account without hooks is not connected then."""
+        """Ping the endpoint. Raises `ConnectRefused` if it rejects our secret. Hooks work without
+        the endpoint; only an account without hooks is then not connected."""
         try:
             await self._ping()
         except SendError as error:
             if not self._settings.hooks:
                 raise
             log.warning(
-                "%s:%s accepts posts, but its answers wait: %s",
+                "Account %s:%s accepts posts, but its answers wait until the endpoint responds: %s",
                 self.name,
                 self.account,
                 error,
@@ -159,7 +159,7 @@ class WebhookPlatform:
                 self._report_lost(error)
             except SendError as error:
                 log.debug(
-                    "No answer to a ping: %s",
+                    "The endpoint did not respond to a ping: %s",
                     error,
                     extra={"action": "webhook_endpoint_unreachable"},
                 )
@@ -173,7 +173,8 @@ class WebhookPlatform:
     def _connect_refused(self, error: WebhookUnauthorized) -> ConnectRefused:
         table = account_table(self.name, self.account)
         return ConnectRefused(
-            str(error),
+            "{error}",
+            error=error,
             remedy=f"Set {table}.url and {table}.secret to those of the endpoint",
         )
 
@@ -200,7 +201,7 @@ def _to_message(outbound: Outbound) -> WebhookMessage:
 
 
 async def check_account(context: PluginContext[WebhookSettings]) -> AccountIdentity:
-    """Raises a `SendError` where the endpoint rejects us or is unreachable. Without a url there is
+    """Raises a `SendError` if the endpoint rejects us or is unreachable. Without a url there is
     nothing to check: a hook is verified when it is posted to."""
     settings = context.settings
     if not settings.url:

@@ -1,5 +1,5 @@
-"""Declares the webhook platform: the settings of an account and of its hooks (who may post, what
-becomes of a post, and where)."""
+"""Declares the webhook platform: the settings of an account and of its hooks (who may post, and
+what happens to a post)."""
 
 import re
 from collections.abc import Iterator
@@ -18,23 +18,25 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
 from holdfast.platforms.webhook.template import Template, parse_template
 
 PLATFORM = "webhook"
-USER_AGENT = "Holdfast"  # what a gateway calls itself where it posts
+USER_AGENT = "Holdfast"  # the User-Agent of posts of a gateway
 _SCHEDULE_TOOLSET = "schedule"  # the toolset of jobs
 _OWNER_PLATFORMS = frozenset({"api", "web", INTERNAL_PLATFORM})  # all messages are the owner's
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 class SignatureScheme(StrEnum):
-    """How a post proves where it comes from."""
+    """How a post proves its origin."""
 
     GITHUB = "github"  # HMAC of the body
-    SLACK = "slack"  # HMAC of a time and the body, in two headers
+    SLACK = "slack"  # HMAC of a timestamp and the body, in two headers
     STRIPE = "stripe"  # the same in one header
-    STANDARD = "standard"  # HMAC of an id, a time and the body: https://www.standardwebhooks.com
+    # HMAC of an id, a timestamp and the body: https://www.standardwebhooks.com.
+    STANDARD = "standard"
     BEARER = "bearer"  # the secret itself
 
 
@@ -47,35 +49,37 @@ SIGNATURE_HEADERS = {
 }
 _TIMESTAMP_HEADERS = {SignatureScheme.SLACK: "X-Slack-Request-Timestamp"}
 _EVENT_TEMPLATES = {SignatureScheme.GITHUB: "{@X-GitHub-Event|}"}
-_SIGNATURE_SUFFIX = "-signature"  # of the header's name; those of id and time differ in it
+# Of the header's name; the headers of id and timestamp differ in it.
+_SIGNATURE_SUFFIX = "-signature"
 _HOOK_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it is part of a URL
 
 
 class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.webhook.hooks.NAME]`."""
 
-    secret: str = ""  # a reference: shared with whoever posts
+    secret: str = ""  # a reference: shared with the sender
     scheme: SignatureScheme = SignatureScheme.GITHUB
-    header: str = ""  # that has the signature or the token; "": the scheme's own
+    header: str = ""  # contains the signature or the token; "": the scheme's own
     timestamp_header: str = ""  # "": the scheme's own
-    window: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds that a signed time may be off
-    id: str = ""  # a template: what tells one delivery from another; "": what is signed
-    event: str = ""  # a template: what kind of event it is; "": the scheme's own
-    events: tuple[str, ...] = ()  # the kinds that are taken; (): all
-    template: str = "{*}"  # of what is said
-    files: str = ""  # the field that has files, each with name and data in base64; "": none
+    # Seconds that a signed timestamp may differ from now.
+    window: Annotated[float, msgspec.Meta(ge=1)] = 300
+    id: str = ""  # a template for what identifies a delivery; "": the signed part
+    event: str = ""  # a template for the kind of event; "": the scheme's own
+    events: tuple[str, ...] = ()  # the accepted kinds; (): all
+    template: str = "{*}"  # of the message text
+    files: str = ""  # the field with files, each with name and data in base64; "": none
     content_types: tuple[str, ...] = (
         "application/json",
         "application/x-www-form-urlencoded",
         "text/plain",
     )
     max_kb: Annotated[int, msgspec.Meta(ge=1, le=8192)] = 1024  # of a body
-    per_minute: Annotated[int, msgspec.Meta(ge=0)] = 60  # posts that are taken; 0: no limit
-    platform: str = ""  # where it is said; "": here
+    per_minute: Annotated[int, msgspec.Meta(ge=0)] = 60  # accepted posts; 0: no limit
+    platform: str = ""  # where the message appears; "": in a chat of this account
     account: str = DEFAULT_ACCOUNT  # of that platform
     chat: str = ""  # "": the hook's name
-    thread: str = ""  # a template: a conversation of its own for each; "": none
-    user: str = ""  # whose word it is; "": the hook's name
+    thread: str = ""  # a template: each value is a conversation of its own; "": none
+    user: str = ""  # as whose message it counts; "": the hook's name
     toolsets: tuple[str, ...] | None = None  # None: as configured
     commands: bool = False  # whether a leading slash is a command
 
@@ -91,7 +95,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def id_header(self) -> str:
-        """The one whose value is signed."""
+        """The header whose value is signed."""
         return self._sibling_header("-id") if self.scheme is SignatureScheme.STANDARD else ""
 
     @property
@@ -103,11 +107,11 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return name[: -len(_SIGNATURE_SUFFIX)] + ending
 
     def check(self) -> None:
-        """Raises `ValueError` for what no type can say."""
+        """Check what types cannot express. Raises `ValueError`."""
         if not self.secret:
             raise ValueError(
-                'secret is missing: write secret = "env:NAME", put it into the environment or '
-                ".env, and give the same to whoever posts"
+                'secret is missing: write secret = "env:NAME", set that variable in the '
+                "environment or in .env, and configure the same secret at the sender"
             )
         if self.scheme is SignatureScheme.STANDARD and not _has_signature_suffix(
             self.signature_header
@@ -125,49 +129,55 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             try:
                 template = parse_template(text)
             except ValueError as error:
-                raise ValueError(f"{key} is no template: {error}") from None
+                raise ValueError(f"{key} is not a valid template: {error}") from None
             if header := self._secret_header_in(template):
-                raise ValueError(f"{key} names the header {header}, which proves who posts")
+                raise ValueError(f"{key} uses the header {header}, whose value is secret")
             if key == "id" and template.header_names and self.scheme is not SignatureScheme.BEARER:
                 raise ValueError(
-                    "id names a header, which is not signed: a copy of a post with another one "
-                    "would count as new. Leave id out, or take it from the body"
+                    "id uses a header, which is not signed: a copied post with another "
+                    "header would count as new. Remove id, or take it from the body"
                 )
         if self.events and not self.event_template:
-            raise ValueError('events needs event: where the kind of an event stands, as "{type}"')
+            raise ValueError('events needs event: a template for the kind of an event, as "{type}"')
 
     def _templates(self) -> Iterator[tuple[str, str]]:
         named = {"template": self.template, "thread": self.thread, "id": self.id}
         yield from {**named, "event": self.event_template}.items()
 
     def _secret_header_in(self, template: Template) -> str:
-        """A header in it whose value must stay secret; "": none."""
+        """A header in the template whose value must stay secret; "" if there is none."""
         hidden = {*_SECRET_HEADERS, self.signature_header.lower()}
         return next((name for name in template.header_names if name.lower() in hidden), "")
 
     def _check_destination(self) -> None:
         if self.platform in _OWNER_PLATFORMS:
             raise ValueError(
-                f"platform may not be {self.platform}: whatever is said there is the owner's word"
+                f"platform may not be {self.platform}: all messages there count as "
+                "messages of the owner"
             )
         if self.platform and not (self.chat and self.user):
-            raise ValueError("platform needs chat and user: where it is said, and as whose word")
+            raise ValueError(
+                "platform needs chat and user: where the message appears, and as whose message"
+            )
 
     def _check_rights(self) -> None:
         if self.toolsets is None:
             return
         unknown = sorted(set(self.toolsets) - set(TOOLSETS))
         if unknown:
-            raise ValueError(f"toolsets has {unknown[0]!r}; there are {', '.join(TOOLSETS)}")
-        # What these begin comes back later, as a message that is confined to nothing.
+            raise ValueError(
+                f"toolsets has the unknown {unknown[0]!r}; known are {', '.join(TOOLSETS)}"
+            )
+        # Work that these tools start comes back later as a message without restrictions.
         if wide := {DELEGATE_TOOL, _SCHEDULE_TOOLSET} & set(self.toolsets):
             raise ValueError(
-                f"toolsets may not have {min(wide)}: what it begins would have all the others. "
-                "Take it out, or leave toolsets out"
+                f"toolsets may not have {min(wide)}: work that it starts could use all "
+                "others. Remove it, or remove toolsets"
             )
         if self.commands:
             raise ValueError(
-                "commands and toolsets exclude each other: commands begin what has all toolsets"
+                "commands and toolsets exclude each other: work that commands start could "
+                "use all toolsets"
             )
 
 
@@ -177,11 +187,11 @@ def _has_signature_suffix(header: str) -> bool:
 
 class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
     hooks: dict[str, HookSettings] = msgspec.field(default_factory=dict)
-    url: str = ""  # that answers are posted to; "": they are fetched
-    secret: str = ""  # a reference: what they are signed with
-    idempotent: bool = True  # whether the receiver takes one Idempotency-Key once
-    allow_private: bool = False  # whether it may be in this machine's own network
-    timeout: Annotated[float, msgspec.Meta(ge=1, le=300)] = 20  # seconds for an answer of it
+    url: str = ""  # answers are posted to it; "": they are fetched
+    secret: str = ""  # a reference: signs the answers
+    idempotent: bool = True  # whether the receiver accepts one Idempotency-Key only once
+    allow_private: bool = False  # whether it may be in this machine's network
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=300)] = 20  # seconds to wait for its response
     ping_every: Annotated[float, msgspec.Meta(ge=0)] = 60  # seconds; 0: never
 
     def __post_init__(self) -> None:
@@ -189,14 +199,15 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
             return
         if not self.hooks and not self.url:
             raise ValueError(
-                "there is neither a hook nor a url: write a table [platforms.webhook.hooks.NAME] "
-                "for whoever posts here, or a url that answers are posted to"
+                "there is neither a hook nor a url: add a table "
+                "[platforms.webhook.hooks.NAME] for each sender, or a url that answers are "
+                "posted to"
             )
         for name, hook in self.hooks.items():
             _check_hook(name, hook)
         if self.url:
             self._check_url()
-        # A hook with a secret is let in by being there: its table is the permission.
+        # A hook with a secret needs no other permission.
         senders = [each.user or name for name, each in self.hooks.items() if not each.platform]
         msgspec.structs.force_setattr(self, "allow", tuple(dict.fromkeys((*self.allow, *senders))))
 
@@ -211,21 +222,21 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         is_local = f".{host}".rstrip(".").endswith(".localhost")
         if is_local or (address is not None and not is_public(address)):
             raise ValueError(
-                f"url leads into this machine's own network ({host}): write allow_private = true "
-                "if that is meant"
+                f"url leads into this machine's own network ({host}): if that is intended, "
+                "set allow_private = true"
             )
         if parts.scheme == "http":
             raise ValueError(
-                "url must begin with https://, so that nobody on the way reads what is posted; "
-                "inside your own network, write allow_private = true"
+                "url must begin with https://, so that posts cannot be read on the way; "
+                "inside your own network, set allow_private = true"
             )
 
 
 def _check_hook(name: str, hook: HookSettings) -> None:
     if not _HOOK_NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} cannot be the name of a hook: letters, digits, _ and - can, for it stands "
-            "in an address"
+            f"{name!r} cannot be the name of a hook: it is part of a URL, so use letters, "
+            "digits, _ and -"
         )
     try:
         hook.check()
@@ -260,29 +271,29 @@ PLUGIN = PlatformPlugin(
     settings=WebhookSettings,
     open=_open,
     identity=(),
-    setup_guide=(
-        "Programs post to a hook of this gateway, at /hooks/webhook/default/inbox of its address, "
-        "and its answers are posted to an address of yours, if you have one. docs/webhook.md has "
-        "the hooks of GitHub and others."
+    setup_guide=N_(
+        "Programs post to a hook of this gateway, at the path /hooks/webhook/default/inbox of "
+        "its URL. Its answers are posted to an endpoint of yours, if you have one. "
+        "docs/webhook.md explains the hooks of GitHub and others."
     ),
     setup_questions=(
         SetupQuestion(
             key="hooks.inbox.secret",
-            label="The secret of the hook",
-            help="Whoever posts signs with it, as GitHub does. Leave it empty to have one made.",
+            label=N_("The secret of the hook"),
+            help=N_("Senders sign with it, as GitHub does. Leave it empty to generate one."),
             variable="WEBHOOK_INBOX_SECRET",
             generated=True,
         ),
         SetupQuestion(
             key="url",
-            label="The address that answers are posted to",
-            help="It begins with https://. Without one, answers are read on the page.",
+            label=N_("The URL that answers are posted to"),
+            help=N_("It begins with https://. Without one, read the answers on the page."),
             optional=True,
         ),
         SetupQuestion(
             key="secret",
-            label="The secret that answers are signed with",
-            help="The receiver looks by it whether a post is ours.",
+            label=N_("The secret that answers are signed with"),
+            help=N_("The receiver verifies by it that a post is ours."),
             optional=True,
             variable="WEBHOOK_SECRET",
         ),

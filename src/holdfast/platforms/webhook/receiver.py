@@ -1,5 +1,5 @@
-"""Receives posts to the hooks of an account: verifies, parses and limits them, and answers 202 once
-the message is durable."""
+"""Receives posts to the hooks of an account: verifies, parses and limits them, and responds with
+202 once the message is durable."""
 
 import asyncio
 import base64
@@ -44,7 +44,7 @@ _MAX_ID_LENGTH = 128
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _IDEMPOTENCY_KEY = "{@Idempotency-Key|}"
 _MINUTE = 60.0
-_BODY_TIMEOUT = 30.0  # seconds that a body may take to arrive
+_BODY_TIMEOUT = 30.0  # seconds for a body to arrive
 _LARGE_BODY = 256 * 1024  # bytes; a larger body is parsed in a thread, to keep the event loop free
 
 
@@ -68,13 +68,13 @@ def encode_file(name: str, data: bytes) -> WebhookFile:
 
 
 def decode_files(found: Any, *, field: str) -> Sequence[Attachment]:
-    """One file, a list of them, or none. Raises `UnreadablePost` for anything else."""
+    """The files: one file, a list of them, or none. Raises `UnreadablePost` for anything else."""
     listed = [] if found is None else found if isinstance(found, list) else [found]
     try:
         return [_to_attachment(file) for file in msgspec.convert(listed, list[WebhookFile])]
     except (msgspec.ValidationError, binascii.Error) as error:
         raise UnreadablePost(
-            "{field} is no file with name and data in base64: {error}", field=field, error=error
+            "{field} is not a file with name and data in base64: {error}", field=field, error=error
         ) from None
 
 
@@ -96,7 +96,7 @@ class HookRateLimiter:
         self._accepted_at: deque[float] = deque()
 
     def acquire(self) -> float:
-        """Seconds until another post may be accepted; 0: this one is accepted and counted."""
+        """Seconds until another post may be accepted; 0 if this one is accepted, and counted."""
         if not self._per_minute:
             return 0.0
         now = self._clock.monotonic()
@@ -133,7 +133,7 @@ class WebhookParser:
 
     def _parse_post(self, post: WebhookPost, body: bytes) -> ParsedPost:
         if self._hook.events and (event := self._event.fill(post)) not in self._hook.events:
-            raise EventIgnored("events of the kind {event!r} are ignored here", event=event)
+            raise EventIgnored("events of the kind {event!r} are ignored by this hook", event=event)
         inbound = self._to_inbound(post, self._delivery_id(post, body))
         found = value_at_path(post.body, self._hook.files) if self._hook.files else None
         return inbound, decode_files(found, field=self._hook.files)
@@ -165,7 +165,7 @@ class WebhookParser:
 
     def _source(self, post: WebhookPost) -> Source:
         hook, other_platform = self._hook, bool(self._hook.platform)
-        # Posts are answered, but two gateways would answer each other for ever.
+        # Posts of programs are answered, but two gateways would answer each other forever.
         is_gateway = post.headers.get("User-Agent", "").startswith(USER_AGENT)
         return Source(
             platform=hook.platform or PLATFORM,
@@ -183,7 +183,7 @@ class WebhookParser:
             text = f"{text[:MAX_TEXT_LENGTH]}\n[{omitted} characters more were posted]"
         if not self._hook.platform or (self._hook.commands and text.startswith("/")):
             return text
-        # In a person's chat this must not look like that person's own message.
+        # In a person's chat this must not look like a message of that person.
         return f"[Posted to the webhook {self._name}]\n{text}"
 
 
@@ -264,8 +264,8 @@ class WebhookReceiver:
             post.reschedule(0.0)
 
     async def _handle(self, hook: HookEndpoint, request: web.Request) -> web.Response:
-        """202 once it is durable. Errors describe what is wrong with the post only where the
-        signature is valid; without one, the answer says nothing more."""
+        """Respond with 202 once the message is durable. Errors describe what is wrong with the post
+        only if the signature is valid; otherwise the response gives no details."""
         try:
             body = await _read_body(request, hook.settings.max_kb * 1024)
         except TimeoutError:
@@ -279,14 +279,14 @@ class WebhookReceiver:
         except EventIgnored as error:
             return _respond(200, str(error), status="ignored")
         except (UnreadablePost, MissingFields) as error:
-            # Many clients declare JSON as a form unless they are configured otherwise.
-            why = f"{error} (it came as {request.content_type})"
+            # Many clients declare JSON as a form unless configured otherwise.
+            why = f"{error} (its content type is {request.content_type})"
             log.warning(
                 "Invalid post to hook %s: %s", hook.name, why, extra={"action": "hook_post_invalid"}
             )
             return _respond(422, why)
         if wait := hook.rate_limiter.acquire():
-            return _retry_later(429, "more posts than this hook accepts in a minute", wait)
+            return _retry_later(429, "this hook accepts no more posts in this minute", wait)
         return await self._accept_and_respond(hook, *parsed)
 
     async def _accept_and_respond(
@@ -298,17 +298,22 @@ class WebhookReceiver:
             return _respond(200, str(error), status="ignored")
         except NotAllowed as error:
             log.warning(
-                "Hook %s refused: %s", hook.name, error, extra={"action": "hook_not_allowed"}
+                "Refused a post to hook %s: %s",
+                hook.name,
+                error,
+                extra={"action": "hook_not_allowed"},
             )
-            return _respond(403, "this hook may not speak there; the log of the gateway says why")
+            return _respond(
+                403, "this hook is not allowed to write there; see the log of the gateway"
+            )
         except (StoreError, IntakeClosed, TimeoutError) as error:
             log.warning(
-                "Could not store a post to hook %s: %s",
+                "Could not store a post to hook %s, whose sender is asked to repeat it: %s",
                 hook.name,
                 error,
                 extra={"action": "receiver_retrying"},
             )
-            return _retry_later(503, "it cannot be kept at the moment; post it again", 1.0)
+            return _retry_later(503, "the post could not be stored; post it again", 1.0)
         if accepted:
             return _respond(202, "", status="accepted", id=inbound.message_id)
         return _respond(200, "", status="duplicate", id=inbound.message_id)
@@ -331,7 +336,7 @@ async def _parse_request(hook: HookEndpoint, request: web.Request, body: bytes) 
 
 
 async def _read_body(request: web.Request, max_bytes: int) -> bytes | None:
-    """None: it is larger than that."""
+    """The body; None if it is larger than that."""
     if (request.content_length or 0) > max_bytes:
         return None
     body = bytearray()

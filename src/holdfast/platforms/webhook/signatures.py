@@ -11,27 +11,27 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.platforms.webhook.plugin import HookSettings, SignatureScheme
 
-_BASE64_PREFIX = "whsec_"  # of a key that is written in base64
+_BASE64_PREFIX = "whsec_"  # of a key that is encoded in base64
 _MAX_TIME_DIGITS = 16  # digits
 
 
 class InvalidSignature(HoldfastError):
-    """Nobody who knows the secret has posted this; the text tells an unknown sender nothing."""
+    """The post is not signed with the secret. The text tells an unknown sender nothing."""
 
 
 class SignatureExpired(HoldfastError):
-    """It is signed, and for another time than now: a repetition, or a clock that is wrong."""
+    """The post is signed, but for another time: a replay, or a wrong clock."""
 
 
 def signing_key(secret: Secret) -> bytes:
-    """What is signed with: a secret that says it is base64 is read as that, any other as it is."""
+    """The key of a secret: base64 if its prefix says so, otherwise the secret as it is."""
     value = secret.reveal()
     if value.startswith(_BASE64_PREFIX):
         try:
             key = base64.b64decode(value.removeprefix(_BASE64_PREFIX), validate=True)
         except binascii.Error:
             key = b""
-        if key:  # with none at all, anybody could sign
+        if key:  # an empty key would accept any sender
             return key
     return value.encode()
 
@@ -39,7 +39,7 @@ def signing_key(secret: Secret) -> bytes:
 def standard_headers(
     secret: Secret, *, message_id: str, timestamp: float, body: bytes
 ) -> dict[str, str]:
-    """Those of a post of ours: https://www.standardwebhooks.com."""
+    """The headers of our own posts: https://www.standardwebhooks.com."""
     time = str(int(timestamp))
     signature = _base64(_hmac(signing_key(secret), f"{message_id}.{time}.", body))
     return {
@@ -50,7 +50,7 @@ def standard_headers(
 
 
 class SignatureVerifier:
-    """Knows what one hook takes for a proof; keeps nothing."""
+    """Verifies the posts of one hook; stateless."""
 
     def __init__(self, hook: HookSettings, secret: Secret, *, clock: Clock) -> None:
         self._hook = hook
@@ -65,7 +65,7 @@ class SignatureVerifier:
         }[hook.scheme]
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Raises `InvalidSignature`, or `SignatureExpired` where the signed time is too old."""
+        """Raises `InvalidSignature`, or `SignatureExpired` if the signed time is too old."""
         given = headers.get(self._hook.signature_header, "").strip()
         time = self._signed_time(headers, given)
         offered = self._given_signatures(given)
@@ -77,7 +77,9 @@ class SignatureVerifier:
             if Secret(right).matches(one)
         ]
         if not genuine:
-            raise InvalidSignature("this hook takes signed posts only, and this one is not")
+            raise InvalidSignature(
+                "this hook accepts signed posts only, and this one is not signed with its secret"
+            )
         self._check_time(time)
 
     def _given_signatures(self, given: str) -> list[str]:
@@ -89,7 +91,7 @@ class SignatureVerifier:
         return [given]
 
     def _signed_time(self, headers: Mapping[str, str], given: str) -> str:
-        """The time that is signed, as it is written; "": this scheme has none."""
+        """The signed timestamp as it is written; "" if this scheme has none."""
         if self._hook.scheme is SignatureScheme.STRIPE:
             times = (one.strip() for one in given.split(","))
             return next((one[2:] for one in times if one.startswith("t=")), "none")
@@ -103,14 +105,14 @@ class SignatureVerifier:
         known = time.isascii() and time.isdigit() and len(time) < _MAX_TIME_DIGITS
         if not known or abs(self._clock.now() - int(time)) > self._hook.window:
             raise SignatureExpired(
-                "this was signed more than {window:.0f} s ago, or ahead: post it anew, and "
-                "see that the clocks are right",
+                "the signed time differs from now by more than {window:.0f} s: post it "
+                "again, and check the clocks",
                 window=self._hook.window,
             )
 
     def _github(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
         """https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries; others
-        write the same without its name in front, or in base64."""
+        use the same without the prefix, or in base64."""
         digest = _hmac(self._secret.reveal().encode(), "", body)
         yield f"sha256={digest.hex()}"
         yield digest.hex()
@@ -121,14 +123,14 @@ class SignatureVerifier:
         yield f"v0={_hmac(self._secret.reveal().encode(), f'v0:{time}:', body).hex()}"
 
     def _stripe(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
-        """https://docs.stripe.com/webhooks#verify-manually: its keys begin with whsec_ too, and are
-        taken as they are."""
+        """https://docs.stripe.com/webhooks#verify-manually: its keys also begin with whsec_, and
+        are used as they are."""
         yield f"v1={_hmac(self._secret.reveal().encode(), f'{time}.', body).hex()}"
 
     def _standard(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
         """https://www.standardwebhooks.com"""
         name = headers.get(self._hook.id_header, "")
-        if name:  # it tells deliveries apart, so that there has to be one
+        if name:  # it identifies deliveries, so it is required
             yield f"v1,{_base64(_hmac(signing_key(self._secret), f'{name}.{time}.', body))}"
 
     def _bearer(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
@@ -137,7 +139,7 @@ class SignatureVerifier:
 
 
 def _hmac(key: bytes, prefix: str, body: bytes) -> bytes:
-    # A header may hold bytes that are no text; they are signed as they came.
+    # A header may contain bytes that are not text; they are signed as received.
     head = prefix.encode("utf-8", "surrogateescape")
     return hmac.new(key, head + body, hashlib.sha256).digest()
 

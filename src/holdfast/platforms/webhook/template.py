@@ -1,4 +1,4 @@
-"""Templates: text with fields of a posted body in it, which is filled in and never executed.
+"""Templates: text with fields of a posted body, which are filled in and never executed.
 
 `{issue.title}` is a field, `{commits.0.message}` an item of a list, `{note|none}` a field with a
 default, `{@X-GitHub-Event}` a header, `{*}` the whole body; `{{` and `}}` are braces.
@@ -15,20 +15,20 @@ from holdfast.core.errors import HoldfastError
 
 WHOLE_BODY = "*"
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_EXCERPT_LENGTH = 20  # characters of a template around a mistake in it
+_EXCERPT_LENGTH = 20  # characters of a template around an error in it
 
 
 class MissingFields(HoldfastError):
-    """A post lacks what a template names; `names` are all of those."""
+    """A post lacks fields that a template uses; `names` lists all of them."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__(f"it lacks {', '.join(names)}")
+        super().__init__("the post lacks {names}", names=", ".join(names))
         self.names = names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPost:
-    """What a post has to say: its body, read, and its headers."""
+    """A post: its parsed body and its headers."""
 
     body: Any
     headers: Mapping[str, str]
@@ -37,14 +37,14 @@ class WebhookPost:
 @dataclass(frozen=True, slots=True)
 class TemplateField:
     name: str
-    default: str | None = None  # None: it has to be there
+    default: str | None = None  # None: the field is required
 
     @property
     def is_header(self) -> bool:
         return self.name.startswith("@")
 
     def value_in(self, post: WebhookPost) -> str | None:
-        """Its value in words; None: there is none."""
+        """Its value as text; None if there is none."""
         if self.is_header:
             return _header_text(post.headers.get(self.name[1:]))
         return value_as_text(
@@ -58,12 +58,12 @@ class Template:
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """Those that it names."""
+        """The headers that it uses."""
         fields = [piece for piece in self.pieces if isinstance(piece, TemplateField)]
         return tuple(field.name[1:] for field in fields if field.is_header)
 
     def fill(self, post: WebhookPost) -> str:
-        """Raises `MissingFields`, with every name at once."""
+        """Fill the template. Raises `MissingFields` with all missing names."""
         found = [self._fill_piece(piece, post) for piece in self.pieces]
         if missing := [piece.name for piece in found if isinstance(piece, TemplateField)]:
             raise MissingFields(tuple(dict.fromkeys(missing)))
@@ -79,7 +79,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """Raises `ValueError`, which says where it goes wrong."""
+    """Raises `ValueError`, which names the position of the error."""
     pieces: list[str | TemplateField] = []
     end = 0
     for match in _PIECE.finditer(text):
@@ -95,15 +95,15 @@ def _parse_piece(match: re.Match[str], text: str) -> str | TemplateField:
         return found[0]
     where = text[match.start() :][:_EXCERPT_LENGTH]
     if match[1] is None:
-        raise ValueError(f"a brace stands alone at {where!r}; write {found * 2} for one")
+        raise ValueError(f"unmatched brace at {where!r}; write {found * 2} for a literal one")
     name, bar, default = match[1].partition("|")
     if not name.strip(" @"):
-        raise ValueError(f"{where!r} names no field")
+        raise ValueError(f"{where!r} has no field name")
     return TemplateField(name.strip(), default if bar else None)
 
 
 def value_at_path(value: Any, path: str) -> Any:
-    """What stands at the end of that path; None: nothing."""
+    """The value at the end of that path; None if there is none."""
     for part in path.split("."):
         if isinstance(value, dict):
             value = value.get(part)
@@ -115,14 +115,14 @@ def value_at_path(value: Any, path: str) -> Any:
 
 
 def _header_text(header: str | None) -> str | None:
-    """A header may hold bytes that are no text, and nothing else can be kept."""
+    """The value of a header, if it is text. It may contain bytes that are not text."""
     if header is None:
         return None
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def value_as_text(value: Any) -> str | None:
-    """A value as a person reads it: texts as they are, the rest as JSON; None for a null."""
+    """A value as people read it: texts as they are, the rest as JSON; None for a null."""
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()

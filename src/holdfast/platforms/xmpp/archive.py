@@ -1,4 +1,4 @@
-"""The message archive of a server or room, and the file that says how far each was read.
+"""The message archive of a server or room, and the file that records how far each was read.
 
 https://xmpp.org/extensions/xep-0313.html, with pages as in XEP-0059. Most messages of a room are
 not for the agent and leave no row in the inbox: without the file, all of them would be fetched
@@ -34,7 +34,7 @@ _FORWARD = "urn:xmpp:forward:0"
 _PAGE_SIZE = 50  # messages: many servers return no more at once
 _MAX_PAGES_BACK = 10
 _LOSS_CONSEQUENCE = (
-    "messages over XMPP from meanwhile are fetched only for chats with an accepted message."
+    "messages sent over XMPP meanwhile are fetched only for chats with an accepted message."
 )
 
 
@@ -190,7 +190,7 @@ class ArchiveCheckpoints:
             await asyncio.to_thread(self._write, archive, checkpoint)
         except OSError as error:
             raise TransientStoreError(
-                "{path} cannot be written: {error}", path=self._path, error=error
+                "Could not write {path}: {error}", path=self._path, error=error
             ) from error
 
     def _write(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:

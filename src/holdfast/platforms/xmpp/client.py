@@ -63,10 +63,10 @@ def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: st
         )
     if failures:
         return ConnectRefused(
-            "the server does not let {jid} in ({failures}): the account does not exist, or "
-            "its password is wrong",
+            "the server rejects the login of {jid} ({failure}): the account does not "
+            "exist, or its password is wrong",
             jid=jid,
-            failures=failures[0],
+            failure=failures[0],
             remedy=f"set {table}.jid and {table}.password to those of an existing account",
         )
     if not encrypted:
@@ -240,7 +240,7 @@ class XmppClient(ClientXMPP):
         if not response.done():
             response.cancel()
             raise NotConnected(
-                "the connection was lost before {recipient} answered", recipient=recipient
+                "the connection was lost before {recipient} responded", recipient=recipient
             )
         try:
             return response.result()
@@ -254,7 +254,7 @@ class XmppClient(ClientXMPP):
             ) from error
         except IqTimeout as error:
             raise OutcomeUnknown(
-                "{recipient} gave no answer within {timeout:.0f} s",
+                "{recipient} did not respond within {timeout:.0f} s",
                 recipient=recipient,
                 timeout=self._timeout,
             ) from error

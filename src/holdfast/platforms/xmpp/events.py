@@ -178,7 +178,8 @@ def _split_fallback(message: Element, body: str) -> tuple[str, str]:
 
 
 def _offset(text: str | None) -> int:
-    """Larger than any body if it is not a number: the sender is not trusted."""
+    """The offset as a number; larger than any body if it is invalid, because the sender is not
+    trusted."""
     if text is None or not text.isdecimal() or len(text) > _MAX_OFFSET_DIGITS:
         return sys.maxsize
     return int(text)

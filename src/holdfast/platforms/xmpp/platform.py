@@ -257,7 +257,7 @@ async def _start_within_timeout(receiver: XmppReceiver) -> None:
             await receiver.start()
     except (TimeoutError, OutcomeUnknown, NotConnected) as error:
         log.info(
-            "Could not read the archive of a room: %s; trying again later.",
+            "Could not read the archive of a room: %s; retrying later",
             error,
             extra={"action": "room_archive_delayed"},
         )
@@ -438,9 +438,9 @@ def client_factory(
         from holdfast.platforms.xmpp.client import XmppClient  # noqa: PLC0415 - imports slixmpp
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            "the XMPP library is not installed ({error})",
+            "the XMPP library slixmpp is not installed ({error})",
             error=error,
-            remedy="pip install 'holdfast[xmpp]', then restart the gateway",
+            remedy="run pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
     table = account_table(PLATFORM, account)
     context = make_tls_context(settings, table=table)

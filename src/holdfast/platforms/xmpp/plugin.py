@@ -16,6 +16,7 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 _DEFAULT_PORT = 5222
 
@@ -23,12 +24,12 @@ _DEFAULT_PORT = 5222
 class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
     jid: str = ""  # the address of the account: "bot@example.org"
     password: str = ""  # a reference
-    host: str = ""  # of its server; "": as in the DNS records of the domain
+    host: str = ""  # of its server; "": by the DNS records of the domain
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = _DEFAULT_PORT  # only with `host`
     tls: bool = True  # False: not encrypted, only for a server on this machine
     ca_file: str = ""  # certificate authority of the server; "": those of this machine
     resource: str = "holdfast"  # distinguishes this connection from others of the same account
-    rooms: tuple[str, ...] = ()  # to enter: "team@conference.example.org"
+    rooms: tuple[str, ...] = ()  # rooms to enter: "team@conference.example.org"
     nick: str = ""  # in rooms; "": the local part of the JID
     # Servers, besides its own, from which files are fetched at any address. Others must have a
     # public address.
@@ -44,21 +45,23 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
             return
         if not _is_bare_jid(self.jid):
             raise ValueError(
-                f"jid = {self.jid!r} is no address of an account: write it as in "
-                'jid = "bot@example.org", without a resource'
+                f"jid = {self.jid!r} is not the address of an account: write it as in jid "
+                '= "bot@example.org", without a resource'
             )
         if not self.password:
             raise ValueError(
-                'password is missing: write password = "env:XMPP_PASSWORD" and put it into the '
-                "environment or .env"
+                'password is missing: write password = "env:XMPP_PASSWORD" and set that '
+                "variable in the environment or in .env"
             )
         for room in self.rooms:
             if not _is_bare_jid(room):
-                raise ValueError(f"rooms: {room!r} is no address of a room, as in team@rooms.org")
+                raise ValueError(
+                    f"rooms: {room!r} is not the address of a room, as in team@rooms.org"
+                )
         if not self.tls and not _is_loopback(self.host):
             raise ValueError(
-                "tls = false sends the password and every message readable for all on the way: it "
-                'is for a server on this machine, named by host = "127.0.0.1"'
+                "tls = false sends the password and every message in clear text: it is "
+                'only allowed for a server on this machine, named by host = "127.0.0.1"'
             )
 
 
@@ -100,23 +103,25 @@ PLUGIN = PlatformPlugin(
     settings=XmppSettings,
     open=_open,
     identity=("jid",),
-    setup_guide=(
-        "Make an account for the bot at an XMPP server, with any client or, on a server of your "
-        "own, as in: prosodyctl adduser bot@example.org. The server should keep an archive of "
-        "messages (XEP-0313); most do."
+    setup_guide=N_(
+        "Create an account for the bot at an XMPP server, with any client or, on your own "
+        "server, as in: prosodyctl adduser bot@example.org. The server should archive messages "
+        "(XEP-0313); most do."
     ),
     setup_questions=(
-        SetupQuestion(key="jid", label="The address of the account", help="As in bot@example.org."),
         SetupQuestion(
-            key="password", label="The password of the account", variable="XMPP_PASSWORD"
+            key="jid", label=N_("The address of the account"), help=N_("As in bot@example.org.")
+        ),
+        SetupQuestion(
+            key="password", label=N_("The password of the account"), variable="XMPP_PASSWORD"
         ),
         SetupQuestion(
             key="rooms",
-            label="Rooms that it is in",
-            help="Their addresses, as in team@conference.example.org.",
+            label=N_("Rooms to enter"),
+            help=N_("Their addresses, as in team@conference.example.org."),
             optional=True,
         ),
     ),
-    user_id_help="your own address, as in ann@example.org",
+    user_id_help=N_("your own address, as in ann@example.org"),
     check=_check,
 )

@@ -234,10 +234,10 @@ class XmppDownloads:
                 return await self._fetch(self._session_for(urlsplit(url)), url)
             except ValueError as error:
                 raise AttachmentUnavailable(
-                    "its link cannot be followed: {error}", error=error
+                    "its link is not allowed: {error}", error=error
                 ) from error
             except (TimeoutError, aiohttp.ClientError) as error:
-                reason = f"it could not be fetched: {str(error) or type(error).__name__}"
+                reason = f"could not be fetched: {str(error) or type(error).__name__}"
                 raise (
                     AttachmentUnavailable(reason) if last_attempt else NotConnected(reason)
                 ) from error
@@ -396,10 +396,10 @@ class XmppReceiver:
 
     def _disable_archive(self, error: StanzaRejected) -> None:
         if error.is_temporary:
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
         self._archive, self._started = None, True
         log.warning(
-            "%s has no archive (%s): messages sent while the gateway is down are lost.",
+            "%s has no archive (%s): messages sent while the gateway is down are lost",
             self._origin.archive_owner,
             error,
             extra={"action": "archive_missing"},
@@ -452,9 +452,9 @@ class XmppReceiver:
                 await self._handle_archived(archived)
         except StanzaRejected as error:
             if error.is_temporary:
-                raise NotConnected(str(error)) from error
+                raise NotConnected("{error}", error=error) from error
             log.warning(
-                "Could not fetch the archive of %s: %s",
+                "Could not fetch the archive of %s, which is skipped: %s",
                 self._origin.archive_owner,
                 error,
                 extra={"action": "history_refused"},
@@ -489,7 +489,12 @@ class XmppReceiver:
         try:
             accepted = await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
-            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_ignored"})
+            log.debug(
+                "Message %s ignored: %s",
+                inbound.event_id,
+                error,
+                extra={"action": "message_ignored"},
+            )
         except NotAllowed as error:
             log.info(
                 "Dropped message %s of %s: %s",
@@ -527,7 +532,7 @@ class XmppReceiver:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected, OutcomeUnknown) as error:
                 log.warning(
-                    "Could not process messages from XMPP: %s; retrying in %.1f s.",
+                    "Could not process messages from XMPP: %s; retrying in %.1f s",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},

@@ -69,9 +69,9 @@ class XmppRoom:
                 return await self._entering
         except TimeoutError as error:
             raise OutcomeUnknown(
-                "{address} did not answer within {enter_timeout:.0f} s",
+                "{address} did not respond within {timeout:.0f} s",
                 address=self.address,
-                enter_timeout=_ENTER_TIMEOUT,
+                timeout=_ENTER_TIMEOUT,
             ) from error
         finally:
             self._entering = None

@@ -102,7 +102,7 @@ class XmppReceipts:
                 await waiting
         except TimeoutError as error:
             raise OutcomeUnknown(
-                "no receipt came within {timeout:.0f} s", timeout=self._timeout
+                "no receipt within {timeout:.0f} s", timeout=self._timeout
             ) from error
         finally:
             del self._waiting[key]
@@ -202,7 +202,7 @@ class XmppUploads:
             ) as response:
                 if response.status >= 500:
                     raise NotConnected(
-                        "the file was not uploaded ({status})", status=response.status
+                        "could not upload the file ({status})", status=response.status
                     )
                 if response.status >= 300:
                     raise SendRejected(
@@ -211,7 +211,7 @@ class XmppUploads:
                         status=response.status,
                     )
         except (OutcomeUnknown, aiohttp.ClientError, TimeoutError) as error:
-            raise NotConnected("the file was not uploaded: {error!r}", error=error) from error
+            raise NotConnected("could not upload the file: {error!r}", error=error) from error
         return get
 
     async def _request_slot(self, file: OutboundFile) -> tuple[str, dict[str, str], str]:
@@ -249,7 +249,7 @@ async def find_in_archive(
             if archived.message.id == delivery_id and is_ours(archived.message):
                 return Receipt(platform_message_id=delivery_id)
     except StanzaRejected as error:  # unknown; it can be asked again
-        raise NotConnected(str(error)) from error
+        raise NotConnected("{error}", error=error) from error
     return None
 
 
@@ -345,7 +345,7 @@ class XmppSender:
     def _message_type(self, address: Address) -> str:
         """Raises if the address is invalid, or a room that we are not in."""
         if not address.chat_id.isprintable():
-            raise SendRejected("{chat_id!r} is no address of XMPP", chat_id=address.chat_id)
+            raise SendRejected("{chat_id!r} is not a valid XMPP address", chat_id=address.chat_id)
         room = self._rooms.get(address.chat_id)
         if room is None:
             return "chat"
@@ -378,9 +378,9 @@ class XmppSender:
                     await self._confirm_by_ping(message_id)
         except NotInRoom as error:
             if room is None or room.closed_reason:
-                raise SendRejected(str(error)) from error
+                raise SendRejected("{error}", error=error) from error
             room.mark_lost()
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
     async def _confirm_by_ping(self, message_id: str) -> None:
         """The server answers the ping after it has processed the message, and would have sent an
