@@ -30,14 +30,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+
+from holdfast.cli.common.language import split_help
 
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGE = SOURCE / "holdfast"
 LOCALE = PACKAGE / "locale"
 PAGE = "holdfast/server/page/static/"
+CLICK = "click/"
 TEMPLATE = "holdfast.pot"
 DOMAIN = "holdfast"
 
@@ -95,8 +99,25 @@ def extract(source: Path = SOURCE) -> Extraction:
     for path in scripts:
         if "vendor" not in path.parts and path.name != "translation.js":
             _script_texts(path.relative_to(source).as_posix(), path.read_text(), found)
+    if source == SOURCE:
+        found.texts.extend(_click_texts())
     found.problems.extend(_contradictions(found.texts))
     return found
+
+
+def _click_texts() -> Iterator[Text]:
+    """The texts of the library of the command line itself: `Usage:`, and errors of options."""
+    for path in sorted(Path(click.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            values = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            literals = [each for each in values if isinstance(each, str)]
+            file = f"{CLICK}{path.name}"
+            if node.func.id == "_" and literals:
+                yield Text(literals[0], None, file, node.lineno)
+            elif node.func.id == "ngettext" and len(literals) == 2:
+                yield Text(literals[0], literals[1], file, node.lineno)
 
 
 def _contradictions(texts: Sequence[Text]) -> Iterator[Problem]:
@@ -237,7 +258,7 @@ class _PythonTexts:
         if self._commands and name in HELP_TAKERS:
             for keyword in node.keywords:
                 if keyword.arg in HELP_KEYWORDS:
-                    self._help(keyword.value)
+                    self._help(keyword.value, paragraphs=keyword.arg == "epilog")
 
     def _marked(self, node: ast.Call, name: str) -> None:
         literals = [self._literals(argument, node, name) for argument in node.args[:2]]
@@ -320,20 +341,23 @@ class _PythonTexts:
         ]
         is_command = any(_last_name(each) in COMMAND_DECORATORS for each in decorators)
         if self._commands and is_command and (text := ast.get_docstring(node, clean=False)):
-            self._add_help(text, node)
+            self._add_paragraphs(text, node)
         if self._translates and "_" in _assigned(node) and _calls_translation(node):
             self._problem(node, f"{node.name} assigns _ and translates with it; rename the former.")
 
-    def _help(self, value: ast.expr) -> None:
+    def _help(self, value: ast.expr, *, paragraphs: bool) -> None:
         match value:
+            case ast.Constant(value=str(text)) if paragraphs:
+                self._add_paragraphs(text, value)
             case ast.Constant(value=str(text)) if text.strip():
-                self._add_help(text, value)
+                self._add(inspect.cleandoc(text), None, value)
             case ast.JoinedStr():
                 self._problem(value, "a help text is an f-string: the catalogue cannot know it.")
 
-    def _add_help(self, text: str, node: ast.AST) -> None:
-        """As click shows it: without indentation, up to a form feed."""
-        self._add(inspect.cleandoc(text).partition("\f")[0].strip(), None, node)
+    def _add_paragraphs(self, text: str, node: ast.AST) -> None:
+        """As the command line translates them when it shows the help."""
+        for _start, paragraph in split_help(text):
+            self._add(paragraph, None, node)
 
     def _compare(self, text: str, given: set[str], node: ast.AST, optional: set[str]) -> None:
         try:
@@ -545,7 +569,8 @@ def template(texts: Sequence[Text]) -> Catalog:
     catalogue = Catalog(project="Holdfast", fuzzy=False, header_comment=HEADER)
     for text in texts:
         key = text.singular if text.plural is None else (text.singular, text.plural)
-        catalogue.add(key, locations=[(f"src/{text.file}", 0)])
+        folder = "" if text.file.startswith(CLICK) else "src/"
+        catalogue.add(key, locations=[(f"{folder}{text.file}", 0)])
     return catalogue
 
 
@@ -556,7 +581,7 @@ def rendered(catalogue: Catalog) -> str:
     lines = buffer.getvalue().decode().splitlines(keepends=True)
     volatile = tuple(f'"{header}:' for header in VOLATILE_HEADERS)
     text = "".join(line for line in lines if not line.startswith(volatile))
-    return text.replace("\b", r"\b")
+    return text
 
 
 def read_catalogue(path: Path) -> Catalog:
@@ -564,8 +589,6 @@ def read_catalogue(path: Path) -> Catalog:
 
 
 def parsed(content: str, tag: str) -> Catalog:
-    # click's mark for "do not wrap", which Babel neither escapes nor reads.
-    content = re.sub(r"(?<!\\)\\b", "\b", content)
     return read_po(io.StringIO(content), locale=tag.replace("-", "_"), domain=DOMAIN)
 
 

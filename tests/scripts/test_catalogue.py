@@ -3,10 +3,15 @@
 import ast
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
+
+from holdfast.cli.common.language import split_help
+from holdfast.cli.root import cli as root
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "catalogue.py"
 
@@ -114,7 +119,35 @@ raise ValueError("not ours")
     assert not problems
 
 
-def test_help_texts_of_commands_are_collected_as_click_shows_them(tmp_path: Path) -> None:
+def all_commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from all_commands(inner)
+
+
+def test_every_help_text_that_is_shown_is_collected() -> None:
+    collected = {text.singular for text in catalogue.extract().texts}
+    shown = set[str]()
+    for command in all_commands(root):
+        shown |= {paragraph for _, paragraph in split_help(command.help or "")}
+        shown |= {command.short_help or ""}
+        shown |= {getattr(parameter, "help", None) or "" for parameter in command.params}
+    assert len(shown) > 200
+    assert shown - collected == {""}
+
+
+def test_the_texts_of_click_are_collected() -> None:
+    texts = {(text.singular, text.plural) for text in catalogue.extract().texts}
+    assert ("Usage:", None) in texts
+    assert ("Try '{command} {option}' for help.", None) in texts
+    assert any(one.startswith("Option {name!r} requires") and many for one, many in texts)
+
+
+def test_help_texts_of_commands_are_collected_by_paragraph(tmp_path: Path) -> None:
     source = '''
 @click.group(epilog="See also.")
 def jobs() -> None:
@@ -135,7 +168,8 @@ def helper() -> None:
 '''
     texts, _ = extracted(tmp_path, cli__a=source)
     assert {text for text, _ in texts} == {
-        "Schedule jobs.\n\n\b\nExamples:\n  holdfast jobs",
+        "Schedule jobs.",
+        "Examples:\n  holdfast jobs",
         "See also.",
         "Add a job.",
         "When it runs.",

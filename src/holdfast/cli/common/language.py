@@ -84,7 +84,7 @@ def split_help(text: str) -> list[tuple[str, str]]:
     line breaks in the source change.
     """
     paragraphs = []
-    for paragraph in cleandoc(text).split("\n\n"):
+    for paragraph in cleandoc(text).partition("\f")[0].strip().split("\n\n"):
         if paragraph.startswith(_KEEP_LINES):
             paragraphs.append((_KEEP_LINES, paragraph.removeprefix(_KEEP_LINES)))
         else:
