@@ -16,12 +16,10 @@ from click.shell_completion import CompletionItem
 from holdfast.cli.common.connection import api_client_for, find_session, query_api
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
-    display_width,
     json_option,
     open_output,
     print_json,
     sanitize,
-    truncate,
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.parser import parse_duration
@@ -135,8 +133,7 @@ def verify(as_json: bool) -> None:
 
 _FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
 _HEADERS = (N_("SEQ"), N_("WHEN"), N_("KIND"), N_("ACTOR"), N_("SUBJECT"), N_("OUTCOME"))
-_MAX_WIDTHS = (8, 19, 21, 32, 24, 12)
-FOLLOW_WIDTHS = (6, 19, 21, 28, 20, 12)  # for rows that are not known yet
+_MAX_WIDTHS = (8, 30, 21, 32, 24, 12)
 _TEXT_FIELDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
 _MAX_DETAIL_WIDTH = 100  # columns
 
@@ -144,10 +141,17 @@ _MAX_DETAIL_WIDTH = 100  # columns
 ColumnWidths = tuple[int, ...]
 
 
+def follow_widths() -> ColumnWidths:
+    """The widths for rows that are not known yet."""
+    return (6, len(format_time(time.time())), 21, 28, 20, 12)
+
+
 def fit_widths(rows: Sequence[AuditView]) -> ColumnWidths:
     """The width of each column: as wide as needed, up to its maximum."""
+    from rich.cells import cell_len  # noqa: PLC0415 - not for --json
+
     columns = zip(map(_, _HEADERS), *map(_row_cells, rows), strict=True)
-    needed = (max(map(display_width, column)) for column in columns)
+    needed = (max(map(cell_len, column)) for column in columns)
     return tuple(min(most, each) for most, each in zip(_MAX_WIDTHS, needed, strict=True))
 
 
@@ -169,21 +173,21 @@ def _row_cells(row: AuditView) -> tuple[str, ...]:
 
 
 def _join_columns(cells: tuple[str, ...], widths: ColumnWidths) -> str:
-    return "  ".join(_pad_cell(cell, width) for cell, width in zip(cells, widths, strict=True))
+    from holdfast.cli.common.rendering import fit_cell  # noqa: PLC0415 - not for --json
 
-
-def _pad_cell(cell: str, columns: int) -> str:
-    text = truncate(cell, columns)
-    return text + " " * (columns - display_width(text))
+    padded = (fit_cell(cell, width, pad=True) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded)
 
 
 def _detail_text(row: AuditView) -> str:
     """The text first, then how it was allowed."""
+    from holdfast.cli.common.rendering import fit_cell  # noqa: PLC0415 - not for --json
+
     text = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
     text = (
         _("(deleted with its session)")
         if row.texts_deleted
-        else truncate(_single_line(text), _MAX_DETAIL_WIDTH)
+        else fit_cell(_single_line(text), _MAX_DETAIL_WIDTH)
     )
     return "  ".join(filter(None, (text, _single_line(_permission_text(row)))))
 
@@ -232,7 +236,7 @@ def print_audit(
 ) -> None:
     query = _resolve_session(home, query)
     rows = _fetch_newest(home, query, lines)
-    widths = FOLLOW_WIDTHS if follow else fit_widths(rows)
+    widths = follow_widths() if follow else fit_widths(rows)
     if not as_json:
         click.echo(format_header(widths) if rows or follow else _empty_text(query))
     _print_rows(rows, widths, as_json=as_json)

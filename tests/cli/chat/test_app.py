@@ -287,3 +287,57 @@ def test_without_a_gateway_the_chat_says_how_to_start_one(cli: Cli) -> None:
     assert down.returncode == exit_codes.GATEWAY_DOWN
     assert "holdfast run" in down.stderr
     assert "Traceback" not in down.stderr
+
+
+def test_a_reply_longer_than_the_screen_is_shown_once(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("chat", "--session", "c15", **shared_gateway.environ)
+    terminal.wait_for_prompt()
+    lines = [f"line{number:03} 家族" for number in range(90)]
+    text = "\n".join(["[delay 0.005] [text", *lines, "end]"])
+    terminal.type_keys(f"\x1b[200~{text}\x1b[201~")
+    terminal.wait_for_screen("end]")
+    terminal.type_keys("\r")
+    terminal.wait_for_screen("\nend\n")
+    terminal.wait_for_prompt()
+    shown = terminal.screen.rpartition("end]\n")[2].splitlines()
+    assert shown == [*lines, "end", ">"]
+
+
+def test_messages_typed_in_one_go_are_sent_one_after_the_other(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal(
+        "chat", "--session", "c16", "--mode", "queue", **shared_gateway.environ
+    )
+    terminal.wait_for_prompt()
+    terminal.type_keys("[text the first]\r[text the second]\r")
+    terminal.wait_for_screen("\nthe first")
+    terminal.wait_for_screen("\nthe second")
+    terminal.wait_for_prompt()
+
+
+def test_the_lines_of_a_message_can_be_edited_until_it_is_sent(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("chat", "--session", "c17", **shared_gateway.environ)
+    terminal.wait_for_prompt()
+    terminal.type_line("first \\")
+    terminal.wait_for_screen("\n…")
+    terminal.type_keys(f"second{UP}\x05!")  # up to the first line, to its end
+    terminal.wait_for_screen("> first !")
+    terminal.type_keys("\r")
+    terminal.wait_for_screen("You said: first !\nsecond")
+
+
+def test_without_colours_a_reply_is_rendered_without_them(
+    shared_gateway: CliGateway, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal("chat", "--session", "c18", NO_COLOR="1", **shared_gateway.environ)
+    terminal.wait_for_prompt()
+    terminal.type_line("[text some `code` here]")
+    terminal.wait_for_screen("\nsome code here")
+    terminal.wait_for_prompt()
+    styles = ";".join(re.findall(r"\x1b\[([0-9;]*)m", terminal.raw)).split(";")
+    assert set(styles).isdisjoint(str(number) for number in (*range(30, 49), *range(90, 108)))

@@ -21,6 +21,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
@@ -48,8 +49,10 @@ class TerminalKeyboard(LineKeyboard):
     ) -> None:
         super().__init__(screen)
         self._input = create_input(sys.stdin)
-        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
-        output.enable_cpr = False  # asks for the cursor's position; not every terminal answers
+        output = create_output(sys.stdout)
+        if isinstance(output, Vt100_Output):
+            # It would ask for the cursor's position, and not every terminal answers.
+            output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
             [("ansiblue bold", PROMPT)],
             prompt_continuation=CONTINUATION_PROMPT,

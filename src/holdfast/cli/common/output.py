@@ -6,7 +6,6 @@ Imports click and translation only: `root` and `status` depend on it.
 import io
 import os
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, TextIO
@@ -14,32 +13,6 @@ from typing import BinaryIO, TextIO
 import click
 
 from holdfast.core.errors import HoldfastError
-
-
-def display_width(text: str) -> int:
-    """The number of terminal columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_width(character) for character in text)
-
-
-def truncate(text: str, columns: int) -> str:
-    """The text, or its beginning with an ellipsis."""
-    if display_width(text) <= columns:
-        return text
-    shown, left = [], columns - 1
-    for character in text:
-        left -= _char_width(character)
-        if left < 0:
-            break
-        shown.append(character)
-    return "".join(shown) + "…" if columns > 0 else ""
-
-
-def _char_width(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1
 
 
 def replace_unencodable() -> None:

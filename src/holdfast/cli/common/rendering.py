@@ -41,6 +41,13 @@ def render_on(console: Console, renderable: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
+def fit_cell(text: str, columns: int, *, pad: bool = False) -> str:
+    """The text in at most this many columns, with an ellipsis if it was longer."""
+    cell = Text(text)
+    cell.truncate(columns, overflow="ellipsis", pad=pad)
+    return cell.plain
+
+
 def make_table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, header_style: str = "bold"
 ) -> Table:
