@@ -9,7 +9,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 AddressPolicy = Callable[[IpAddress], bool]
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as returned by a resolver
 
-PRIVATE_ADDRESS_REFUSED = "is a private address, which is not allowed"
+PRIVATE_ADDRESS_REFUSED = "is a private address, which is off limits"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 

@@ -115,7 +115,7 @@ async def test_a_redirect_is_not_followed(receiver: FakeReceiver, url: str) -> N
     async with listening([web.post("/", lead_on)]) as other_address:
         platform = new_platform(f"{other_address}/")
         async with platform.connect(RecordingIntake()):
-            with pytest.raises(SendRejected, match="no redirect is followed"):
+            with pytest.raises(SendRejected, match="redirects are not followed"):
                 await platform.send(outbound("hello"))
     assert receiver.messages == receiver.pings == []
 
@@ -153,7 +153,7 @@ async def test_the_receiver_is_pinged_at_connect(receiver: FakeReceiver, url: st
         await platform.probe()
     assert len(receiver.pings) == 2
     receiver.secret = "another secret"
-    with pytest.raises(ConnectRefused, match="does not know us") as raised:
+    with pytest.raises(ConnectRefused, match="does not accept our secret") as raised:
         async with platform.connect(intake):
             pass
     assert "platforms.webhook.secret" in raised.value.remedy

@@ -304,7 +304,7 @@ class WebhookReceiver:
                 extra={"action": "hook_not_allowed"},
             )
             return _respond(
-                403, "this hook is not allowed to write there; see the log of the gateway"
+                403, "this hook may not write there; see the log of the gateway"
             )
         except (StoreError, IntakeClosed, TimeoutError) as error:
             log.warning(
