@@ -394,10 +394,10 @@ class HttpListener:
     def _blocked_for(self, request: web.Request, token: str) -> float:
         """For how many seconds a request with this token is refused; 0: it is not.
 
-        A token can be a chosen word: who guesses gets no answer, not even for a right one, until
-        the time is over. Nothing is awaited between the check and the count, so concurrent guesses
-        are counted too. The count goes by the token and not by the status of the response, which
-        can be good or bad for other reasons."""
+        A token may be chosen by a person and be easy to guess: after wrong guesses, not even the
+        right one is accepted until the time is over. Nothing is awaited between the check and the
+        count, so concurrent guesses are counted, too. The token counts, and not the status of the
+        response, which can be good or bad for other reasons."""
         if not request.path.startswith(_TOKEN_PATHS):
             return 0.0
         limiter, address = self._login.token_limiter, request.remote

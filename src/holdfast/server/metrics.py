@@ -108,7 +108,7 @@ def _messages(snapshot: GatewaySnapshot) -> Iterator[str]:
 
 def _turns(totals: ProcessTotals) -> Iterator[str]:
     yield from family("holdfast_turns_total", "Turns that ended.", "state", totals.turns_by_state)
-    text = "From the beginning of a turn to its first word."
+    text = "From the start of a turn to its first token."
     yield from histogram("holdfast_turn_first_token_seconds", text, totals.first_token)
     text = "From the beginning of a turn to its answer."
     yield from histogram("holdfast_turn_seconds", text, totals.duration)
@@ -157,7 +157,7 @@ def _live(now: GatewaySnapshot) -> Iterator[str]:
         "holdfast_messages_queued", "Messages that no turn has taken.", now.queued
     )
     yield from single_sample(
-        "holdfast_messages_orphaned", "Messages that nobody works on.", now.orphaned
+        "holdfast_messages_orphaned", "Accepted messages that no turn works on.", now.orphaned
     )
     yield from single_sample("holdfast_deliveries_pending", "Deliveries that are owed.", now.outbox)
     yield from single_sample("holdfast_agents_cached", "Agents in the cache.", agents.cached)

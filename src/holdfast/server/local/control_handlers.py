@@ -336,7 +336,7 @@ class BackupCopyHandlers:
         ]
 
     async def _refresh(self, request: web.Request) -> web.Response:
-        """Whoever made a backup, or removed some, says so when it is done."""
+        """A command that made or removed backups reports it here when it is done."""
         await self._backups_changed()
         return web.json_response({})
 

@@ -35,7 +35,7 @@ ShortText = Annotated[str, msgspec.Meta(max_length=200)]
 
 class AuditCriteria(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`kind`: a whole one (`tool.call`) or the part before the dot (`tool`). `actor`: those that
-    have it in them. `text`: wherever it stands. `after`, `before`: by `seq`. `since`: by time."""
+    have it in them. `text`: anywhere in the row. `after`, `before`: by `seq`. `since`: by time."""
 
     kind: ShortText = ""
     actor: ShortText = ""

@@ -304,7 +304,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/restarts",
-        summary="How earlier processes of this gateway ended, and what became of their turns.",
+        summary="How earlier processes of this gateway ended, and the state of their turns.",
         handler=list_restarts,
         read_only=True,
         query=RestartsQuery,

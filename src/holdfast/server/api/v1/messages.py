@@ -350,7 +350,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_SESSION}/stop",
-        summary="End the running turn for good, and drop what waits behind it.",
+        summary="End the running turn, and drop the messages that wait in its chat.",
         handler=stop_turn,
         read_only=False,
         response_type=StopResult,

@@ -244,7 +244,7 @@ async def _find_file(context: ApiContext, key: str) -> PendingFile | None:
 
 
 async def _claim_file(context: ApiContext, message: ProactiveSendRequest) -> ProactiveSendRequest:
-    """Move the file to this message: another that names the same file finds it gone."""
+    """Move the file to this message. A second message that names it is refused."""
     if message.file is None:
         return message
     claim = UploadedFiles(context.home).assign

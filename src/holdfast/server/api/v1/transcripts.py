@@ -136,7 +136,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/sessions/import",
-        summary="Take in a conversation as it was exported; it becomes a new session.",
+        summary="Import an exported conversation as a new session.",
         handler=import_session,
         read_only=False,
         request_type=str,

@@ -534,7 +534,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/turns/{id}",
-        summary="The timeline of a turn: what it did, what it waited for, and where it was cut.",
+        summary="The timeline of a turn: its work, its waits and its interruptions.",
         handler=read_turn,
         read_only=True,
         query=TimelineQuery,

@@ -96,7 +96,7 @@ class DeliveryList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryOutlook(msgspec.Struct, frozen=True, kw_only=True):
-    """The outlook of a delivery. `resolves_unknown`: its platform can find out by itself whether a
+    """The outlook of a delivery. `resolves_unknown`: its platform can be asked whether a
     delivery without a receipt has arrived."""
 
     status: DeliveryStatus | None

@@ -88,7 +88,7 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     )
     error: str  # why it is not connected
     remedy: str  # what a person can do about that
-    next_attempt_at: float | None  # when it is tried again by itself
+    next_attempt_at: float | None  # of an automatic retry
     failures: int  # in a row
     missing_grants: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
 
