@@ -31,7 +31,7 @@ def test_people_are_paired_denied_and_removed_on_the_page(
 
     panel.get_by_label("The code they tell you").fill("AAAA-AAAA")
     panel.get_by_role("button", name="Approve").click()
-    assert "4 more wrong ones" in panel.get_by_role("alert").inner_text()
+    assert "4 more wrong codes" in panel.get_by_role("alert").inner_text()
     panel.get_by_label("Deny simulated:default:mallory").click()
     waiting.nth(1).wait_for(state="detached")
 

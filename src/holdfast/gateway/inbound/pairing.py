@@ -1,7 +1,7 @@
-"""Pairing: unknown people get a code, with which an operator lets them in.
+"""Pairing: an unknown sender gets a code, with which an operator gives them access.
 
-`PairingRequests` gives out codes, `PairingService` approves, denies and revokes, and `PairedUsers`
-is the copy of what the store has, so that no message waits for the store.
+`PairingRequests` sends the codes, `PairingService` approves, denies and revokes, and `PairedUsers`
+is a copy of the stored data, so that no message waits for the store.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import StoreReader, StoreWriter
 from holdfast.core.ports.store_queries import GetPairings
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.text.translation import N_, _, use_catalogue
+from holdfast.core.text.translation import N_, _, _n, use_catalogue
 from holdfast.gateway.access import DeniedAccessAudit, principal_of
 from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.jobs.service import source_address
@@ -59,7 +59,7 @@ CODE_TEXT = N_(
     "    holdfast pairing approve {code}\n\n"
     "You will get a message here when it is approved."
 )
-_CODE_SENT_REASON = "not known here: a pairing code was sent instead of an answer"
+_CODE_SENT_REASON = "unknown sender: a pairing code was sent instead of an answer"
 WELCOME_TEXT = N_("You have access now. Write what you need, or send /help to see the commands.")
 
 RandomBytes = Callable[[int], bytes]
@@ -69,8 +69,8 @@ log = logging.getLogger(__name__)
 
 
 def new_code(random: RandomBytes) -> str:
-    """Bytes that fall beyond a whole number of alphabets are thrown away: each letter is as
-    likely as any other."""
+    """A random code. Bytes beyond a multiple of the alphabet's length are dropped, so that each
+    letter is equally likely."""
     fair = 256 - 256 % len(CODE_ALPHABET)
     code = ""
     while len(code) < CODE_LENGTH:
@@ -85,19 +85,19 @@ def new_salt(random: RandomBytes) -> bytes:
 
 
 def format_code(code: str) -> str:
-    """In two halves, which are easier to read out."""
+    """The code in two halves, which are easier to read."""
     return f"{code[:4]}-{code[4:]}"
 
 
 def parse_code(typed: str) -> str | None:
-    """The code that somebody typed, however they wrote it; None: it cannot be one."""
+    """The code in what a person typed, in any spelling; None: it is not one."""
     plain = "".join(typed.split()).replace("-", "").upper()
     good = len(plain) == CODE_LENGTH and set(plain) <= set(CODE_ALPHABET)
     return plain if good else None
 
 
 def hash_code(code: str, salt: bytes) -> bytes:
-    """Slow by intent: not for the event loop."""
+    """Slow on purpose: not for the event loop."""
     return hashlib.scrypt(code.encode(), salt=salt, dklen=32, **_SCRYPT_COST)
 
 
@@ -112,8 +112,8 @@ PAIRING_COMMANDS = (RefusedMessage, PairingChange, CommandEffect)
 class PairedUsers:
     """Owns the copy of the pairing requests and paired users in the store. Only commits change it.
 
-    `principal in paired_users` is what `AccessPolicy` asks for every message of a person whom the
-    configuration does not name.
+    `AccessPolicy` checks `principal in paired_users` for every message of a person who is not in
+    the configuration.
     """
 
     def __init__(self, reads: StoreReader) -> None:
@@ -154,7 +154,7 @@ class PairedUsers:
             self._apply_change(command.pairing)
 
     def _add_request(self, request: PairingRequest) -> None:
-        """Those that had expired by then are gone from the store, too."""
+        """Requests that had expired by then are removed, as in the store."""
         past = [
             name for name, each in self._requests.items() if each.expires_at <= request.asked_at
         ]
@@ -177,10 +177,11 @@ class PairedUsers:
 
 
 class PairingRequests:
-    """Owns who is being given a code at this instant; the codes are the store's, as hashes.
+    """Sends pairing codes. Owns which senders are being sent one at the moment; the store has the
+    codes, as hashes.
 
-    In a chat of two somebody who may not talk gets a code; whoever has one that is fresh, and
-    everybody once there are many, gets silence. In a group it is always silence.
+    An unknown sender gets a code in a direct chat, but no reply if they have a fresh one or if too
+    many requests are pending, and never a reply in a group.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class PairingRequests:
             del self._requesting[principal]
 
     async def refuse_with_notice(self, inbound: Inbound, text: str, *, reason: str) -> None:
-        """Take the message only to say that it is not answered, and why."""
+        """Store the message as refused, with a notice that says why."""
         now = self._runtime.clock.now()
         there = msgspec.structs.replace(source_address(inbound.source), reply_to=inbound.message_id)
         notice = self._notice(there, text, DeliveryKind.NOTICE, expires_at=None)
@@ -227,7 +228,7 @@ class PairingRequests:
         settings = self._live_settings.current.account(source.platform, source.account)
         if source.chat_type is not ChatType.DM or source.author is not Author.PERSON:
             return False
-        if not source.user_id:  # to let in nobody in particular would let in everybody like that
+        if not source.user_id:  # access for an empty id would be access for all such senders
             return False
         if settings is None or not settings.pairing or principal in self._requesting:
             return False
@@ -241,8 +242,8 @@ class PairingRequests:
         full = [*waiting, *self._requesting.values()].count(account) >= MAX_PENDING
         if full:
             log.info(
-                "Somebody at %s:%s got no pairing code: %d wait already. `holdfast pairing list` "
-                "has them.",
+                "Sent no pairing code to an unknown sender at %s:%s: %d requests are pending "
+                "(`holdfast pairing list`)",
                 *account,
                 MAX_PENDING,
                 extra={"action": "pairing_full"},
@@ -270,7 +271,7 @@ class PairingRequests:
         away = self._refusal(inbound, notice, reason=_CODE_SENT_REASON, at=now)
         await self._writes.write(msgspec.structs.replace(away, request=request))
         log.info(
-            "%s was given a pairing code. `holdfast pairing list` shows who waits.",
+            "Sent a pairing code to %s (`holdfast pairing list` shows pending requests)",
             principal,
             extra={"action": "pairing_code_sent"},
         )
@@ -307,23 +308,23 @@ class PairingRequests:
 
 
 def _next_code_at(request: PairingRequest) -> float:
-    """When the person gets another code; after a denial, when this one would have expired."""
+    """When the person can get another code; after a denial, when this one would have expired."""
     return request.asked_at + NEW_CODE_AFTER if request.digest else request.expires_at
 
 
 class PairingRefused(HoldfastError):
-    """A pairing command that cannot be carried out; nothing is written."""
+    """A pairing command is not possible; nothing is written."""
 
 
 class PairingDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be committed, and the reply to the operator."""
+    """The change to commit, and the reply to the operator."""
 
     change: PairingChange
     text: str
 
     @property
     def wrong(self) -> bool:
-        """The code is unknown: only the failed try is committed."""
+        """The code is unknown: only the failed attempt is committed."""
         return self.change.kind is PairingKind.WRONG
 
 
@@ -349,7 +350,7 @@ class PairingService:
         return self.paired_users.pending(self._runtime.clock.now())
 
     def locked_until(self) -> float | None:
-        """None: codes are taken."""
+        """Until when no code is accepted; None: codes are accepted."""
         until = self.paired_users.wrong_codes.locked_until
         return (
             until
@@ -360,8 +361,8 @@ class PairingService:
     async def approve(
         self, typed: str, *, by: PrincipalId, commit: "CommitDecision | None" = None
     ) -> PairingDecision:
-        """Let in whose code it is, and tell them once. A wrong one is counted, and after a few in
-        a row none is taken for a while."""
+        """Give access to the person with this code, and notify them once. Wrong codes are counted;
+        after a few in a row, no code is accepted for a while."""
         async with self._deciding:
             self._check_not_locked()
             request = await self._request_with_code(typed)
@@ -373,27 +374,28 @@ class PairingService:
     async def deny(
         self, name: str, *, by: str, commit: "CommitDecision | None" = None
     ) -> PairingDecision:
-        """Their code is worth nothing any more, and they get no other in its time. They are not
-        told: whoever asks without being known is owed nothing."""
+        """Invalidate the code of a person. They are not notified, and get no other code until this
+        one would have expired."""
         async with self._deciding:
             names = [each.principal for each in self.pending()]
-            who = _find_principal(name, names, otherwise="waits to be let in")
+            who = _find_principal(name, names, missing=_NO_REQUEST)
             at = self._runtime.clock.now()
             change = PairingChange(kind=PairingKind.DENY, principal=who, by=by, at=at)
             return await self._commit(
-                PairingDecision(change=change, text=f"Denied: {who}."), commit
+                PairingDecision(change=change, text=_("Denied: {person}.").format(person=who)),
+                commit,
             )
 
     async def revoke(
         self, name: str, *, by: str, commit: "CommitDecision | None" = None
     ) -> PairingDecision:
-        """From the commit on they are an unknown sender; what runs for them runs to its end."""
+        """Take back the access of a person. Their running turns end normally."""
         async with self._deciding:
             names = [each.principal for each in self.paired_users.users()]
-            who = _find_principal(name, names, otherwise="was let in by a code")
+            who = _find_principal(name, names, missing=_NOT_PAIRED)
             at = self._runtime.clock.now()
             change = PairingChange(kind=PairingKind.REVOKE, principal=who, by=by, at=at)
-            text = f"Revoked: {who} may not talk here any more."
+            text = _("Revoked: {person} has no access any more.").format(person=who)
             return await self._commit(PairingDecision(change=change, text=text), commit)
 
     async def _commit(
@@ -408,10 +410,10 @@ class PairingService:
     def _check_not_locked(self) -> None:
         if (until := self.locked_until()) is None:
             return
-        minutes = ceil((until - self._runtime.clock.now()) / 60)
         raise PairingRefused(
-            f"No code is taken for {minutes} more minute{'s' if minutes > 1 else ''}: "
-            f"{MAX_WRONG_CODES} wrong ones were tried in a row."
+            "Codes are locked after {count} wrong codes in a row. Try again in {minutes} min.",
+            count=MAX_WRONG_CODES,
+            minutes=ceil((until - self._runtime.clock.now()) / 60),
         )
 
     async def _request_with_code(self, typed: str) -> PairingRequest | None:
@@ -427,13 +429,16 @@ class PairingService:
         left = MAX_WRONG_CODES - count
         wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKOUT_SECONDS)
         change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, by=by, at=now)
-        more = f"{left} more wrong ones" if left > 1 else "One more wrong one"
-        limit_text = (
-            f"{more} and none is taken for an hour." if left else "None is taken for an hour."
-        )
-        return PairingDecision(
-            change=change, text=f"Nobody has this code, or it is over. {limit_text}"
-        )
+        unknown = _("This code is wrong or has expired.")
+        if left:
+            limit = _n(
+                "After {n} more wrong code, no code is accepted for an hour.",
+                "After {n} more wrong codes, no code is accepted for an hour.",
+                left,
+            ).format(n=left)
+        else:
+            limit = _("No code is accepted for an hour.")
+        return PairingDecision(change=change, text=f"{unknown} {limit}")
 
     def _pair(self, request: PairingRequest, *, by: PrincipalId) -> PairingDecision:
         now = self._runtime.clock.now()
@@ -454,29 +459,36 @@ class PairingService:
             text=welcome,
         )
         change = PairingChange(kind=PairingKind.APPROVE, user=person, deliveries=(notice,), at=now)
-        return PairingDecision(
-            change=change, text=f"{person_with_name(request)} is let in, and told so."
+        text = _("{person} has access now and gets a message about it.").format(
+            person=person_with_name(request)
         )
+        return PairingDecision(change=change, text=text)
 
 
 CommitDecision = Callable[[PairingDecision], Awaitable[None]]
-"""Commits the change of a decision, with whatever belongs to it."""
+"""Commits the change of a decision, with all that belongs to it."""
 
 
 def person_with_name(person: PairingRequest | PairedUser) -> str:
-    """Who it is, for people to read: the name is what they say of themselves."""
+    """Name and principal for people to read. The name is not verified."""
     name = sanitise_name(person.user_name)
     return f"{name} ({person.principal})" if name else person.principal
 
 
-def _find_principal(name: str, names: list[PrincipalId], *, otherwise: str) -> PrincipalId:
-    """By the whole name of a principal, or by the person's id where that is enough. Whoever is
-    called as somebody else's whole name is called by their own: ids are people's to choose."""
+_NO_REQUEST = N_("There is no access request of {name!r}. Use a name from the list.")
+_NOT_PAIRED = N_("{name!r} is not a paired user. Use a name from the list.")
+
+
+def _find_principal(name: str, names: list[PrincipalId], *, missing: str) -> PrincipalId:
+    """By the full name of a principal, or by the person's id if that is unique. A full name comes
+    first: ids are chosen by people, and one could look like another person's full name."""
     if name in names:
         return PrincipalId(name)
     found = [each for each in names if name == each.split(":", 2)[-1]]
     if len(found) == 1:
         return found[0]
     if found:
-        raise PairingRefused(f"{name} is one of several: say which, {' or '.join(found)}.")
-    raise PairingRefused(f"Nobody called {name or '(say who)'} {otherwise}.")
+        raise PairingRefused(
+            "{name!r} is not unique. Use the full name: {names}.", name=name, names=", ".join(found)
+        )
+    raise PairingRefused(missing, name=name)
