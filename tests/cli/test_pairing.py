@@ -49,7 +49,7 @@ def test_users_approved_from_the_shell_stay_approved_after_a_kill(
     assert json.loads(pairing("deny", "mallory", "--json")) == {
         "message": "Denied: simulated:default:mallory."
     }
-    assert "is let in" in pairing("approve", *codes["eve"].lower().split("-"))
+    assert "has access now" in pairing("approve", *codes["eve"].lower().split("-"))
     assert vendor.sent(3)[2]["chat_id"] == "eve"
 
     gateway.kill()
