@@ -119,7 +119,7 @@ async def test_a_released_client_does_not_fall_back(
 ) -> None:
     client = leases.lease()
     client.release()
-    with pytest.raises(ModelFailed, match="ended by its owner"):
+    with pytest.raises(ModelFailed, match="was cancelled"):
         await collect_events(client, UserMessage(text="hi"))
     assert requested_models(model) == []
 

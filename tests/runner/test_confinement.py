@@ -157,7 +157,7 @@ async def test_files_planted_in_the_spool_are_not_trusted(
     try:
         result = await sandbox.attach(CallId("c"))
     except RunnerError as error:
-        assert plant == "forged" and "not one it wrote" in str(error)
+        assert plant == "forged" and "record is invalid" in str(error)
     else:
         assert result is None
 

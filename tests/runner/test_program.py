@@ -68,5 +68,5 @@ def test_each_session_has_its_own_user_id() -> None:
 
 def test_root_in_a_user_namespace_uses_a_mapped_user_id() -> None:
     assert 20_000 <= session_uid(SESSION_ID, "0 100000 65536\n") < 60_000
-    with pytest.raises(Exception, match="run it as another user"):
+    with pytest.raises(Exception, match="Run it as another user"):
         session_uid(SESSION_ID, "0 1000 1\n")

@@ -160,7 +160,7 @@ async def test_a_successor_that_cannot_start_or_identify_the_holder_leaves_it_ru
         sequence.paths.control_socket.unlink()
         third = await sequence.launch(program=REPLACE_SOON.replace("STOPS", "0.5"))
         assert await third.wait_for_exit() == exit_codes.FAILED
-        assert "Nothing was signalled" in third.stderr
+        assert "No signal was sent" in third.stderr
         assert bystander.returncode is None
     finally:
         bystander.kill()

@@ -39,7 +39,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
 )
 WRITES = tuple(command.__name__ for command in COMMANDS)
 DECIDE = c.RecordBusyDecision.__name__
-DISK_FULL = "the disk is full; nothing of this was written"
+DISK_FULL = "the disk is full. Nothing was written"
 
 
 class SimulatedDisk:
@@ -100,7 +100,7 @@ class SteppedWriter(WriterThread):
         if self.killed:
             return future
         if not self.open:
-            raise StoreError("the store is closed: nothing can be written to it now")
+            raise StoreError("the store is closed and cannot be written")
         if deferred:
             asyncio.get_running_loop().call_later(1.0, self.commit)
         elif not self._urgent:
@@ -153,7 +153,7 @@ class SteppedReader(ReaderThread):
         if self.killed:
             return future
         if not self.open:
-            raise StoreError("the store is closed: nothing can be read from it now")
+            raise StoreError("the store is closed and cannot be read")
         request = StoreRequest(future, work)
         if self._disk.stale:
             self._run(self.db, request)

@@ -128,7 +128,7 @@ async def test_an_approval_is_requested_with_its_message_and_decided_once(
         5.0,
     )
     both = (ApprovalEnd(id=two.id, state=ApprovalState.APPROVED), end)
-    with pytest.raises(StoreError, match="ended already"):
+    with pytest.raises(StoreError, match="already ended"):
         await store.write(ApprovalDecision(ends=both, session_id=SESSION, at=6.0))
     assert await store.read(q.ListApprovals(limit=9, pending=True)) == [two]
     listed = await store.read(q.ListApprovals(limit=9, session_id=SessionId("other")))
@@ -163,7 +163,7 @@ async def test_standing_rules_outlive_their_session_where_they_apply_always(
     revoked = ApprovalDecision(revoked=(always.id,), by="ann", at=6.0)
     await store.write(revoked)
     assert await store.read(q.ListApprovalRules()) == []
-    with pytest.raises(StoreError, match="no standing rule"):
+    with pytest.raises(StoreError, match="approval rule always does not exist"):
         await store.write(revoked)
 
 
@@ -225,7 +225,7 @@ async def test_a_pairing_request_is_approved_or_denied_once(store: Store) -> Non
         kind=PairingKind.APPROVE, user=person, by=BY_ANN, deliveries=(welcome,), at=2.0
     )
     await store.write(approve)
-    with pytest.raises(StoreError, match="no such request"):
+    with pytest.raises(StoreError, match="request no longer exists"):
         await store.write(approve)
     carl = PrincipalId("sim:carl")
     await store.write(PairingChange(kind=PairingKind.DENY, principal=carl, by=BY_ANN, at=3.0))
@@ -401,7 +401,7 @@ async def test_a_run_begins_with_its_message_and_ends_with_it(
     await store.write(plan(job, run_of(job, "r1"), run_of(job, "r2", due=110)))
     await store.write(c.SkipRuns(job_id=job.id, principal=ANN, why="paused", run_id="r2"))
     accepted = await begin_run(store, job, "r1")
-    with pytest.raises(StoreError, match="not waiting"):
+    with pytest.raises(StoreError, match="no longer waiting"):
         await begin_run(store, job, "r2")
     assert [row.id for row in await store.read(q.ListRunningRuns())] == [accepted.row.id]
     await chat.begin_turn(accepted, route=accepted.row.route)

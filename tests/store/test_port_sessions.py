@@ -159,7 +159,7 @@ async def test_a_title_is_replaced_only_while_it_is_the_expected_one(store: Stor
     assert (await row_of(store, "one")).title == "mine"
     assert await store.write(c.ReplaceSessionTitle(session_id=one, title="new", expected="mine"))
     assert (await row_of(store, "one")).title == "new"
-    with pytest.raises(StoreError, match="no session two"):
+    with pytest.raises(StoreError, match="session two does not exist"):
         await store.write(c.RenameSession(session_id=SessionId("two"), title="x"))
 
 

@@ -231,7 +231,7 @@ async def test_the_parts_of_a_delivery_have_an_outcome_each(store: Store, chat: 
         first,
         msgspec.structs.replace(second, outcome_unknown=True, resends=1),
     )
-    with pytest.raises(StoreError, match="no delivery"):
+    with pytest.raises(StoreError, match="does not exist"):
         await store.write(
             c.BeginPart(delivery_id=DeliveryId("none"), scope=SCOPE, number=1, at=6.0)
         )

@@ -83,7 +83,7 @@ def test_a_lock_file_alone_does_not_identify_the_holder(tmp_path: Path) -> None:
             named = msgspec.structs.replace(
                 holder_of(tmp_path), pid=bystander.pid, start_time=start_time(bystander.pid)
             )
-            with pytest.raises(HolderUnverified, match="Nothing was signalled"):
+            with pytest.raises(HolderUnverified, match="No signal was sent"):
                 verify_holder(tmp_path, named)
             assert bystander.poll() is None
         finally:

@@ -197,7 +197,7 @@ def test_a_successor_accepts_nothing_from_a_process_that_does_not_hold_the_home(
         receiving = beside.submit(receiver.receive, sender_pid=1, timeout=10)
         with pytest.raises(HandoverFailed):
             send_sockets(receiver.path, make_note(paths.home, address=""), [bound], paths=paths)
-        with pytest.raises(HandoverFailed, match=f"process {os.getpid()} connected, not 1"):
+        with pytest.raises(HandoverFailed, match=f"process {os.getpid()} connected instead of 1"):
             receiving.result()
 
 

@@ -161,7 +161,7 @@ async def test_a_redirect_inward_is_not_followed(
         return str(address) == "127.0.0.1" and not site.requested_paths
 
     url = f"{site.address}/inward?to={to.format(port=port)}"
-    with pytest.raises(ToolFailed, match=r"off limits|only http"):
+    with pytest.raises(ToolFailed, match=r"private address|only http"):
         await FetchTool(is_allowed=first_only).run(context, {"url": url})
     assert site.requested_paths == ["/inward"]
 

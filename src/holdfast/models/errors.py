@@ -87,9 +87,12 @@ def network_error(target: ModelTarget, what: str) -> ModelFailed:
 
 def timeout_error(target: ModelTarget, stage: str, setting: str, limit: float) -> ModelFailed:
     return ModelFailed(
-        f"{_model_label(target)} {stage} within {limit:g} s. If it is merely slow, raise "
-        f"`{setting}` "
-        "under [model] in holdfast.toml.",
+        "{model_label} {stage} within {limit:g} s. If the server is only slow, raise "
+        "`{setting}` under [model] in holdfast.toml.",
+        model_label=_model_label(target),
+        stage=stage,
+        limit=limit,
+        setting=setting,
         fault=ModelFault.TIMEOUT,
     )
 
@@ -125,7 +128,9 @@ def not_a_stream_error(target: ModelTarget, content_type: str, body: bytes) -> M
 def released_error(target: ModelTarget) -> ModelFailed:
     """Not a fault of the provider's: our own side let the call go."""
     return ModelFailed(
-        f"The call to {_model_label(target)} was ended by its owner.", fault=ModelFault.NETWORK
+        "The call to {model_label} was cancelled.",
+        model_label=_model_label(target),
+        fault=ModelFault.NETWORK,
     )
 
 

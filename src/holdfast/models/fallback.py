@@ -64,7 +64,7 @@ class FallbackClient:
                 self._current += 1
                 fallback = FallbackUsed(str(failed), self._client().name)
             log.warning(
-                "%s %s takes over.",
+                "%s Switching to %s.",
                 fallback.why,
                 fallback.model,
                 extra={"action": "model_fell_back"},

@@ -134,7 +134,8 @@ def _base_url(settings: ModelSettings) -> str:
         return given
     if given and not _is_address(given):
         raise InvalidTarget(
-            f"model.base_url: {given!r} is no web address; it must look like https://host/v1."
+            "model.base_url: {given!r} is not a web address. Write it like https://host/v1.",
+            given=given,
         )
     return given or _BASE_URLS[settings.provider]
 
@@ -151,14 +152,17 @@ def _checked_key(settings: ModelSettings, api_key: Secret | None) -> Secret | No
     if api_key is None or not api_key.reveal().strip():
         if settings.provider in _BASE_URLS and not settings.base_url:
             raise InvalidTarget(
-                f'model.api_key: provider "{settings.provider}" needs a key; set it to a '
-                f'reference such as api_key = "env:{settings.provider.upper()}_API_KEY".'
+                'model.api_key: provider "{provider}" needs a key. Set a reference, for '
+                'example api_key = "env:{variable}".',
+                provider=settings.provider,
+                variable=f"{settings.provider.upper()}_API_KEY",
             )
         return None
     key = api_key.reveal().strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise InvalidTarget(
-            f"model.api_key: what {settings.api_key or 'it'} refers to has characters that no "
-            "key has (spaces, line breaks or letters beyond ASCII); check what was pasted there."
+            "model.api_key: the value of {api_key} contains characters that no key has "
+            "(spaces, line breaks or letters outside ASCII). Check what was pasted.",
+            api_key=settings.api_key or "it",
         )
     return Secret(key)

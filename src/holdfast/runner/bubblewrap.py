@@ -105,8 +105,10 @@ def make_plan(
         return msgspec.structs.replace(plan, bwrap=found)
     if settings.sandbox == SandboxMode.REQUIRED:
         raise RunnerError(
-            f'no sandbox for commands: {why}. Do: {BUBBLEWRAP_HINT}, or set sandbox = "off"'
-            " in [runner] to run them with the gateway's own rights."
+            "No sandbox for commands: {why}. To fix this: {remedy}. Or set sandbox = "
+            '"off" in [runner] to run commands with the rights of the gateway.',
+            why=why,
+            remedy=BUBBLEWRAP_HINT,
         )
     return msgspec.structs.replace(plan, why_unsandboxed=why)
 
@@ -149,8 +151,8 @@ def session_uid(session_id: SessionId, uid_map: str) -> int:
         if any(start <= first and first + count <= start + size for start, _, size in extents):
             return first + number % count
     raise RunnerError(
-        "the gateway runs as root where no other user exists (see /proc/self/uid_map),"
-        " so commands cannot be kept from its rights: run it as another user"
+        "commands cannot be confined: the gateway runs as root in a user namespace "
+        "without other users (see /proc/self/uid_map). Run it as another user"
     )
 
 
@@ -233,8 +235,8 @@ class SandboxProbe:
         self.result = plan
         if not plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
             log.warning(
-                "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
-                " gateway can, its keys and control socket included. To confine them: %s",
+                "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change everything the"
+                " gateway can, including its keys and control socket. To confine them: %s",
                 plan.why_unsandboxed,
                 BUBBLEWRAP_HINT,
                 extra={"action": "runner_unsandboxed"},

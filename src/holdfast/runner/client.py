@@ -101,12 +101,14 @@ class RunnerConnection(asyncio.Protocol):
             return
         for question in self._pending.values():
             if not question.answer.done():
-                question.answer.set_exception(RunnerConnectionLost("the session's runner ended"))
+                question.answer.set_exception(
+                    RunnerConnectionLost("the session's runner has exited")
+                )
         self._on_lost()
 
     def _send(self, number: int, operation: str, details: dict[str, Any]) -> None:
         if self._transport is None or not self.alive:
-            raise RunnerConnectionLost("the session's runner has ended")
+            raise RunnerConnectionLost("the session's runner has exited")
         self._transport.write(encode_frame({"id": number, "op": operation, **details}))
 
     def _handle_frame(self, frame: dict[str, Any]) -> None:
@@ -131,7 +133,7 @@ def _convert(kind: type[T], answer: Any) -> T:
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
-        raise RunnerError(f"the runner's record is not one it wrote: {error}") from None
+        raise RunnerError("the runner's record is invalid: {error}", error=error) from None
 
 
 class SessionSandbox:

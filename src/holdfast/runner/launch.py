@@ -80,7 +80,7 @@ class SystemdScopes:
         """Log that a runner had to start without a scope, and the consequence."""
         self._failed_at = self._clock.monotonic()
         log.warning(
-            "A runner has no scope of its own (%s), so %s.",
+            "Runner started without a systemd scope (%s), so %s.",
             " ".join(why.split()),
             _CONSEQUENCE,
             extra={"action": "runner_without_scope"},
@@ -218,4 +218,9 @@ def _await_ready(fd: int, paths: SessionPaths) -> None:
         return
     what = "did not start" if ready else f"was not ready after {START_TIMEOUT:.0f} s"
     output = paths.log.read_text(errors="replace")[-2000:].strip() if paths.log.exists() else ""
-    raise RunnerError(f"the runner of session {paths.session_id} {what}: {output or 'no output'}")
+    raise RunnerError(
+        "the runner of session {session_id} {what}: {output}",
+        session_id=paths.session_id,
+        what=what,
+        output=output or "no output",
+    )

@@ -157,5 +157,7 @@ def connect_socket(paths: SessionPaths) -> socket.socket | None:
         return None
     except BlockingIOError:
         sock.close()
-        raise RunnerError(f"the runner of session {paths.session_id} takes no connection") from None
+        raise RunnerError(
+            "cannot connect to the runner of session {session_id}", session_id=paths.session_id
+        ) from None
     return sock

@@ -219,7 +219,7 @@ class Runners:
         results = await asyncio.gather(*map(self.end_session, sessions), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
-                log.error("Could not end a runner: %s", result)
+                log.error("Could not stop a runner: %s", result)
         await self._finish_background_tasks()
 
     async def detach(self) -> None:
@@ -246,7 +246,7 @@ class Runners:
     async def _ensure_live(self, session_id: SessionId) -> _LiveRunner:
         """The session's runner, started if there is none."""
         if self._detached:
-            raise RunnerError("this gateway is stopping and starts no runners any more")
+            raise RunnerError("the gateway is stopping and starts no new runners")
         while True:
             opening = self._current_task(session_id)
             if opening is None:
@@ -285,7 +285,7 @@ class Runners:
     ) -> _LiveRunner:
         live = await self._connect(session_id, known=known)
         if live is None:
-            raise _NoRunner(f"session {session_id} has no runner")
+            raise _NoRunner("session {session_id} has no runner", session_id=session_id)
         return live
 
     async def _find_or_start(self, session_id: SessionId) -> _LiveRunner:
@@ -295,7 +295,10 @@ class Runners:
             outer = await asyncio.to_thread(self._launch, self._paths(session_id), plan)
             live = await self._connect(session_id, outer_pid=outer)
         if live is None:
-            raise RunnerError(f"the runner of session {session_id} ended as soon as it had started")
+            raise RunnerError(
+                "the runner of session {session_id} exited right after its start",
+                session_id=session_id,
+            )
         return live
 
     def _launch(self, paths: SessionPaths, plan: ConfinementPlan) -> int:
@@ -370,7 +373,7 @@ class Runners:
         except HoldfastError as error:
             # Recovery finds out for itself: a row is a hint, the process is the proof.
             about = {"action": "runner_end_not_saved", "session": session_id}
-            log.warning("The end of a runner could not be written down: %s", error, extra=about)
+            log.warning("Could not record the end of a runner: %s", error, extra=about)
 
     def _run_in_background(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(chore)

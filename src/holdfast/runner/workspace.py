@@ -60,7 +60,7 @@ class Workspace:
             if not parts:
                 return sorted(_list_files(folder, ""), key=lambda entry: entry.path)
             if self._is_home_file(parts[-1], folder):
-                raise NoSuchFile(f"{path!r} is a second name of a file of the home")
+                raise NoSuchFile("{path!r} is a hard link to a file of the home", path=path)
             fd = _open_entry(parts[-1], folder, path)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 return fd
@@ -79,14 +79,18 @@ class Workspace:
             with self._open(()) as folder, _ensure_folder(UPLOADS, folder) as uploads:
                 return f"{UPLOADS}/{self._save_unique(safe_name(name), data, uploads)}"
         except (OSError, NoSuchFile) as error:
-            raise CannotSaveFile(f"{name!r} cannot be put into the workspace: {error}") from None
+            raise CannotSaveFile(
+                "{name!r} cannot be saved in the workspace: {error}", name=name, error=error
+            ) from None
 
     def remove(self) -> None:
         """Raises where something of it stays: whoever asked believes that it is gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._folder.exists():
             raise CannotRemoveWorkspace(
-                f"{self._folder} could not be removed whole. Remove it yourself, then delete again"
+                "{folder} could not be removed completely. Remove it yourself, then delete "
+                "the session again",
+                folder=self._folder,
             )
 
     def _is_home_file(self, name: str, folder: int) -> bool:
@@ -123,7 +127,7 @@ class Workspace:
                 file.write(data)
             _give_to_owner(tried, folder)
             return tried
-        raise CannotSaveFile(f"uploads/ has a thousand files called {name!r}")
+        raise CannotSaveFile("uploads/ already has a thousand files named {name!r}", name=name)
 
     @contextlib.contextmanager
     def _open(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -135,7 +139,9 @@ class Workspace:
                     folder = open_folder(part, folder)
                     stack.callback(os.close, folder)
             except OSError:
-                raise NoSuchFile(f"the workspace has no folder {'/'.join(parts)!r}") from None
+                raise NoSuchFile(
+                    "the workspace has no folder {parts!r}", parts="/".join(parts)
+                ) from None
             yield folder
 
 
@@ -152,7 +158,7 @@ def safe_name(name: str) -> str:
 def _parts(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in parts or "\0" in path:
-        raise NoSuchFile(f"{path!r} is no path inside the workspace")
+        raise NoSuchFile("{path!r} is not a path inside the workspace", path=path)
     return parts
 
 
@@ -160,12 +166,12 @@ def _open_entry(name: str, folder: int, path: str) -> int:
     try:
         fd = os.open(name, _READ_FLAGS, dir_fd=folder)
     except OSError:
-        raise NoSuchFile(f"the workspace has no file {path!r}") from None
+        raise NoSuchFile("the workspace has no file {path!r}", path=path) from None
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return fd
     os.close(fd)
-    raise NoSuchFile(f"{path!r} is neither a file nor a folder")
+    raise NoSuchFile("{path!r} is neither a file nor a folder", path=path)
 
 
 def _list_files(folder: int, prefix: str) -> list[WorkspaceFile]:

@@ -18,7 +18,11 @@ def parse_crash_point(spec: str) -> CrashHook:
     name, _, times = spec.partition(":")
     if name not in list(CrashPoint) or not (times or "1").isdigit():
         points = ", ".join(CrashPoint)
-        raise HoldfastError(f"HOLDFAST_CRASH_AT: {spec!r} is none of POINT[:TIMES]; {points}")
+        raise HoldfastError(
+            "HOLDFAST_CRASH_AT: {spec!r} is not POINT[:TIMES]; {points}",
+            spec=spec,
+            points=points,
+        )
     return _countdown(CrashPoint(name), int(times or 1))
 
 
@@ -67,7 +71,7 @@ class Stall:
             case StallKind.HANG:
                 await asyncio.Event().wait()
             case StallKind.FAIL:
-                raise HoldfastError(f"{phase!r} fails on purpose")
+                raise HoldfastError("{phase!r} fails on purpose (HOLDFAST_STALL_AT)", phase=phase)
 
 
 def parse_stall(spec: str) -> Stall:
@@ -82,7 +86,9 @@ def parse_stall(spec: str) -> Stall:
             watchdog_timeout = float(how)
         else:
             raise HoldfastError(
-                f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(StallKind)}"
+                "HOLDFAST_STALL_AT: {part!r} is not PHASE:{kinds}",
+                part=part,
+                kinds="|".join(StallKind),
             )
     return Stall(phases, watchdog_timeout=watchdog_timeout)
 

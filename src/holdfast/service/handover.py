@@ -124,7 +124,9 @@ class Handover:
                 )
             except OSError as error:
                 ours.close()
-                raise RestartRefused(f"the successor cannot be checked: {error}.") from None
+                raise RestartRefused(
+                    "the successor cannot be checked: {error}.", error=error
+                ) from None
         return StandbySuccessor(ours)
 
     def _dismiss_standby(self) -> None:
@@ -142,7 +144,7 @@ class Handover:
                 options=self._run_options,
             )
         except OSError as error:
-            raise RestartRefused(f"the successor cannot be checked: {error}.") from None
+            raise RestartRefused("the successor cannot be checked: {error}.", error=error) from None
 
     async def send_sockets(
         self, to: Path, listening: Sequence[socket.socket], *, address: str
@@ -193,7 +195,7 @@ class Handover:
                     options=self._run_options,
                 )
         except OSError as error:
-            raise HoldfastError(f"the respawner cannot be started: {error}") from None
+            raise HoldfastError("the respawner cannot be started: {error}", error=error) from None
         if sys.stdout.isatty():
             print(successor.restart_notice(home), flush=True)
 

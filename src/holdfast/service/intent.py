@@ -76,7 +76,9 @@ class IntentFile:
             draft.replace(self._path)
             _fsync_dir(self._path.parent)
         except OSError as error:
-            raise HoldfastError(f"{self._path} cannot be written: {error.strerror}") from None
+            raise HoldfastError(
+                "{path} cannot be written: {error}", path=self._path, error=error.strerror
+            ) from None
 
 
 def _open_private(path: str, flags: int) -> int:

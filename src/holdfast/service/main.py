@@ -194,7 +194,7 @@ class GatewayProcess:
             return self._handover.supervisor
         listener = self._started.listener
         if self._stop_request.order is not None or listener is None:
-            raise RestartRefused("the gateway is stopping already.")
+            raise RestartRefused("the gateway is already stopping.")
         await self._handover.send_sockets(to, listener.sockets, address=listener.address)
         if self._stop_request.order is None:  # a second order would shorten the stop under way
             self._lifecycle.stop(order)

@@ -70,8 +70,10 @@ async def check_successor(
             output, errors = await process.communicate()
     except TimeoutError:
         raise RestartRefused(
-            f"the check of the successor did not finish within {timeout:g} s. The running gateway "
-            "continues. Run `holdfast gateway check` to check again."
+            "the check of the successor did not finish within {timeout:g} s. The "
+            "running gateway continues. Run `holdfast gateway check` to check "
+            "again.",
+            timeout=timeout,
         ) from None
     finally:
         if process.returncode is None:

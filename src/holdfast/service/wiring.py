@@ -99,7 +99,9 @@ class WorkspaceFiles:
         with self._open(session_id, path) as file:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
-            raise AttachmentUnavailable(f"{path!r} is larger than {max_bytes // 2**20} MB")
+            raise AttachmentUnavailable(
+                "{path!r} is larger than {limit} MB", path=path, limit=max_bytes // 2**20
+            )
         return data
 
     def drop(self, path: str) -> None:
@@ -115,7 +117,7 @@ class WorkspaceFiles:
         except NoSuchFile as error:
             raise AttachmentUnavailable(str(error)) from None
         if not isinstance(found, int):
-            raise AttachmentUnavailable(f"{path!r} is a folder, and only files can be sent")
+            raise AttachmentUnavailable("{path!r} is a folder; only files can be sent", path=path)
         return os.fdopen(found, "rb")
 
 

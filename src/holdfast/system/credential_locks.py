@@ -100,7 +100,7 @@ def _lock(path: Path, new_holder: CredentialHolder) -> int:
             holder = _read_holder(fd)
             os.close(fd)
             raise AccountInUse(
-                "another gateway of this machine is connected with the same credentials",
+                "another gateway on this machine is connected with the same credentials",
                 holder="" if holder is None else str(holder),
             ) from None
         # The file may have been removed meanwhile: a lock on a removed file locks nothing.

@@ -66,7 +66,7 @@ class FileWatch:
 
     def _open(self) -> None:
         if sys.platform != "linux":
-            raise WatchUnavailable(f"there is no inotify on {sys.platform}")
+            raise WatchUnavailable("there is no inotify on {platform}", platform=sys.platform)
         import ctypes  # noqa: PLC0415 - not needed by a start
 
         libc: Any = ctypes.CDLL(None, use_errno=True)

@@ -93,7 +93,9 @@ class HomeLock:
             if holder is not None or last_try:
                 raise HomeInUse(self._home, holder, purpose=self._purpose) from None
         except OSError as error:
-            raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
+            raise HoldfastError(
+                "{home} cannot be locked: {error}", home=self._home, error=error.strerror
+            ) from None
         return self._fd is not None
 
     def wait(self) -> None:
@@ -102,7 +104,9 @@ class HomeLock:
         try:
             self._fd = _lock(self._home, wait=True)
         except OSError as error:
-            raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
+            raise HoldfastError(
+                "{home} cannot be locked: {error}", home=self._home, error=error.strerror
+            ) from None
         self._record_holder()
 
     def _record_holder(self) -> None:
@@ -142,7 +146,9 @@ def read_holder(home: Path) -> LockHolder | None:
         holder = msgspec.json.decode(path.read_bytes(), type=LockHolder)
     except PermissionError:
         raise HolderUnreadable(
-            f"{path} may not be read by this user; ask as the user who runs the gateway."
+            "{path} cannot be read by this user. Run this command as the user who runs "
+            "the gateway.",
+            path=path,
         ) from None
     except (OSError, msgspec.MsgspecError):
         return None
@@ -175,7 +181,9 @@ def _write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
         draft.replace(path)
     except OSError as error:
-        raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
+        raise HoldfastError(
+            "{path} cannot be written: {error}", path=path, error=error.strerror
+        ) from None
 
 
 def _in_use_text(home: Path, holder: LockHolder | None, purpose: str) -> str:
@@ -221,14 +229,19 @@ def verify_holder(home: Path, holder: LockHolder) -> int | None:
                 os.close(fd)
                 return None
             raise HolderUnverified(
-                f"process {holder.pid} is said to hold {home} and does not have it locked. "
-                "Nothing was signalled. Look at it, and end it yourself if it is a gateway."
+                "process {pid} is recorded as the gateway of {home} but does not hold its "
+                "lock. No signal was sent. Check the process, and end it yourself if it is a "
+                "gateway.",
+                pid=holder.pid,
+                home=home,
             )
     except PermissionError:
         os.close(fd)
         raise HolderUnverified(
-            f"process {holder.pid} holds {home} and belongs to another user. Nothing was "
-            "signalled. Start this as the user who runs the gateway."
+            "process {pid} holds the lock of {home} and belongs to another user. No "
+            "signal was sent. Run this command as the user who runs the gateway.",
+            pid=holder.pid,
+            home=home,
         ) from None
     except HolderUnverified:
         os.close(fd)
@@ -273,8 +286,8 @@ def terminate(fd: int, *, timeout: float, report: Callable[[str], None]) -> None
     report(f"it has not ended within {timeout:g} s: SIGKILL")
     if not _signal_and_wait(fd, signal.SIGKILL, SIGKILL_TIMEOUT):
         raise HolderUnverified(
-            "it did not end by SIGKILL: the kernel holds it, as for a disk that does not answer. "
-            "Look at the system's log."
+            "the process did not end after SIGKILL: it waits in the kernel, for example "
+            "for a disk that does not respond. Check the system log."
         )
 
 

@@ -118,6 +118,7 @@ def check_owner(path: Path) -> None:
     found = path.lstat()
     if not path.is_dir() or path.is_symlink() or found.st_uid not in (os.getuid(), 0):
         raise HoldfastError(
-            f"{path} is not a directory of this user; remove it, or choose a shorter home "
-            "with --home so that it is not needed"
+            "{path} is not a directory of this user. Remove it, or choose a shorter path "
+            "with --home, which does not need it",
+            path=path,
         )

@@ -55,7 +55,7 @@ def holdfast_command() -> tuple[str, ...]:
         return (str(beside),)
     if not sys.executable:
         raise HoldfastError(
-            "this interpreter does not know where it is; call holdfast by its full path"
+            "the Python interpreter does not know its own path. Call holdfast by its full path"
         )
     return (sys.executable, "-m", "holdfast.cli")
 

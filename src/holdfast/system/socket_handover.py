@@ -61,12 +61,14 @@ def send_sockets(
             # While it is connected its pid cannot have been reused.
             successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
-            raise HandoverFailed(f"cannot connect to {to}: {error}") from None
+            raise HandoverFailed("cannot connect to {to}: {error}", to=to, error=error) from None
         try:
             _send(connection, note, sockets)
         except (OSError, HandoverFailed) as error:
             os.close(successor)
-            raise HandoverFailed(f"{to} did not take the sockets: {error}") from None
+            raise HandoverFailed(
+                "{to} did not accept the sockets: {error}", to=to, error=error
+            ) from None
     return successor
 
 
@@ -74,18 +76,20 @@ def _send(connection: socket.socket, note: HandoverNote, sockets: Sequence[socke
     fds = [sock.fileno() for sock in sockets]
     socket.send_fds(connection, [msgspec.json.encode(note)], fds)
     if connection.recv(1) != _ACK:
-        raise HandoverFailed("the receiver has ended")
+        raise HandoverFailed("the receiver has exited")
 
 
 def _check_path(to: Path, paths: Paths) -> None:
     if to.parent != paths.run:
-        raise HandoverFailed(f"{to} is not in {paths.run}, where a successor of this home waits")
+        raise HandoverFailed(
+            "{to} is not in {run}, where a successor of this home waits", to=to, run=paths.run
+        )
     try:
         found = to.lstat()
     except OSError as error:
-        raise HandoverFailed(f"{to}: {error.strerror}") from None
+        raise HandoverFailed("{to}: {error}", to=to, error=error.strerror) from None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise HandoverFailed(f"{to} is not a socket of this user alone (mode 0600)")
+        raise HandoverFailed("{to} is not a socket of this user alone (mode 0600)", to=to)
 
 
 def _check_peer(connection: socket.socket) -> int:
@@ -93,7 +97,9 @@ def _check_peer(connection: socket.socket) -> int:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     if uid != os.getuid():
-        raise HandoverFailed(f"process {pid} of another user (uid {uid}) is at the other end")
+        raise HandoverFailed(
+            "the other end is process {pid} of another user (uid {uid})", pid=pid, uid=uid
+        )
     return int(pid)
 
 
@@ -134,13 +140,18 @@ class HandoverReceiver:
             connection, _ = self._listener.accept()
         except OSError as error:
             raise HandoverFailed(
-                f"process {sender_pid} did not hand its sockets over: {error}"
+                "process {sender_pid} did not pass its sockets on: {error}",
+                sender_pid=sender_pid,
+                error=error,
             ) from None
         with connection:
             connection.settimeout(timeout)
             if (pid := _check_peer(connection)) != sender_pid:
                 raise HandoverFailed(
-                    f"process {pid} connected, not {sender_pid}, which holds the home"
+                    "process {pid} connected instead of {sender_pid}, which holds the lock of the"
+                    " home",
+                    pid=pid,
+                    sender_pid=sender_pid,
                 )
             return self._receive(connection)
 
@@ -148,14 +159,14 @@ class HandoverReceiver:
         try:
             body, sockets = receive_with_sockets(connection, _MAX_BYTES)
         except OSError as error:
-            raise HandoverFailed(f"the sockets did not arrive: {error}") from None
+            raise HandoverFailed("the sockets did not arrive: {error}", error=error) from None
         try:
             note = msgspec.json.decode(body, type=HandoverNote)
             if note.home != str(self._home):
-                raise HandoverFailed(f"the sockets are of a gateway of {note.home}")
+                raise HandoverFailed("the sockets belong to a gateway of {home}", home=note.home)
             connection.sendall(_ACK)
         except (OSError, msgspec.MsgspecError, HandoverFailed) as error:
             for sock in sockets:
                 sock.close()
-            raise HandoverFailed(f"the handover was not understood: {error}") from None
+            raise HandoverFailed("the handover message is invalid: {error}", error=error) from None
         return note, sockets

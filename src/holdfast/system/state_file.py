@@ -39,7 +39,9 @@ async def save(path: Path, value: object) -> None:
     try:
         await asyncio.to_thread(write_atomically, path, msgspec.json.encode(value))
     except OSError as error:
-        raise TransientStoreError(f"{path} cannot be written: {error}") from error
+        raise TransientStoreError(
+            "{path} cannot be written: {error}", path=path, error=error
+        ) from error
 
 
 def load(path: Path, kind: type[T], *, consequence: str) -> T | None:

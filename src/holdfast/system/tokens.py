@@ -22,7 +22,9 @@ def api_token(paths: Paths, *, configured: Secret | None = None) -> Secret:
     paths.api_token.chmod(0o600)
     token = paths.api_token.read_text().strip()
     if not token:
-        raise HoldfastError(f"{paths.api_token} is empty; remove it and a new token is made")
+        raise HoldfastError(
+            "{file} is empty. Remove it, and a new token is created", file=paths.api_token
+        )
     return Secret(token)
 
 

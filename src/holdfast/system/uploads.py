@@ -56,7 +56,7 @@ class UploadedFiles:
         except OSError:
             name = path.rpartition("/")[2]
             raise AttachmentUnavailable(
-                f"the uploaded file {name!r} does not exist any more"
+                "the uploaded file {name!r} no longer exists", name=name
             ) from None
 
     def remove(self, path: str) -> None:

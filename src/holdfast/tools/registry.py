@@ -68,7 +68,12 @@ class ToolRegistry:
         near = difflib.get_close_matches(name, self.toolsets, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known = ", ".join(self.toolsets)
-        raise HoldfastError(f"there is no toolset {name!r}.{hint} There are: {known}")
+        raise HoldfastError(
+            "there is no toolset {name!r}.{hint} There are: {known}",
+            name=name,
+            hint=hint,
+            known=known,
+        )
 
 
 def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:

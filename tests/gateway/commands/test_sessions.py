@@ -511,7 +511,7 @@ async def test_a_summary_of_undone_messages_is_refused(
     session = await chat.current_session()
     assert session is not None
     await chat("/undo")
-    with pytest.raises(StoreError, match="messages any more to summarise"):
+    with pytest.raises(StoreError, match="messages to summarise"):
         await summarise(harness, session, covers=3)
     await summarise(harness, session, covers=2)
 

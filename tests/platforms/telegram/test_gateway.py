@@ -297,7 +297,7 @@ async def test_a_file_pending_at_a_crash_is_sent_after_the_restart(
     [
         ("uploads/none.txt", "has no file"),
         ("uploads", "is a folder"),
-        ("../state.db", "no path inside"),
+        ("../state.db", "not a path inside"),
         ("uploads/keys.txt", "contains a secret"),
     ],
 )

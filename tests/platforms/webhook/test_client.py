@@ -132,7 +132,7 @@ async def test_a_host_name_of_a_private_network_is_not_connected_to(
         clock=WallClock(),
     )
     async with client.open(lambda: None):
-        with pytest.raises(NotConnected, match="off limits"):
+        with pytest.raises(NotConnected, match="private address"):
             await client.post("d1", b'{"type": "message", "text": "hello"}')
     assert receiver.headers == []
 

@@ -156,7 +156,11 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
 @pytest.mark.parametrize(
     ("body", "kind", "expected"),
     [
-        (b"{}", "application/json", "the post lacks issue.title, @X-Kind (its content type is application/json)"),
+        (
+            b"{}",
+            "application/json",
+            "the post lacks issue.title, @X-Kind (its content type is application/json)",
+        ),
         (b"{", "application/json", "the body is not application/json"),
         (b"[" * 100_000, "application/json", "nested too deeply"),
         (b'{"a": "\xff"}', "application/json", "the body is not application/json"),
@@ -182,7 +186,7 @@ async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> No
             await client.post({"n": number, "about": {"files": files}})
         for wrong in ({"name": "a"}, "a", {"name": "a", "data": "?"}, [1]):
             status, response = await client.post({"n": 9, "about": {"files": wrong}})
-            assert (status, response["error"].partition(" is not a file")[0]) == (422, "about.files")
+            assert status == 422 and response["error"].startswith("about.files is not a file")
     assert intake.attachments == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
     assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
 

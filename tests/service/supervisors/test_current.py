@@ -71,7 +71,7 @@ def test_the_unit_is_read_from_the_environment_or_the_cgroup(
 
 
 async def test_a_failed_systemctl_call_reports_its_reason() -> None:
-    with pytest.raises(SupervisorUnreachable, match="name of its unit is not known"):
+    with pytest.raises(SupervisorUnreachable, match="name of its unit is unknown"):
         await request_systemd_restart(None, {})
     with pytest.raises(
         SupervisorUnreachable, match=r"`systemctl --no-block restart x.service` cannot be start"

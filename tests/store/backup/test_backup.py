@@ -202,7 +202,7 @@ def test_a_path_that_is_not_normalised_is_refused_before_anything_changes(
 ) -> None:
     """K4: or a restore plan would be committed that cannot be executed."""
     there = sorted(home.rglob("*"))
-    with pytest.raises(InvalidBackup, match="which no backup of Holdfast does"):
+    with pytest.raises(InvalidBackup, match="is not a backup of Holdfast"):
         restore(home, repacked(make_backup(home), extra=name), everything=True)
     assert sorted(path for path in home.rglob("*") if "backups" not in path.parts) == there
     assert read_meta(home, "anything") is None

@@ -191,7 +191,7 @@ def test_a_disk_that_fills_up_during_a_backup_or_a_restore_leaves_nothing_half_d
     request.getfixturevalue("tiny_files")
     with pytest.raises(StoreError):
         make_backup(home)
-    with pytest.raises(HoldfastError, match="Nothing in it has changed"):
+    with pytest.raises(HoldfastError, match="Nothing in it was changed"):
         restore(home, good)
     assert [*(home / "backups").iterdir()] == [good]
     assert not [*home.glob(".restore-*")]

@@ -91,7 +91,7 @@ def test_no_request_makes_the_gateway_open_the_database_outside_the_store(
     run_command("gateway", "check")
     run_command("sessions", "list")
     run_command("status")
-    with pytest.raises(GatewayRefused, match="second name"):
+    with pytest.raises(GatewayRefused, match="hard link"):
         api_client_for(home).get(f"/sessions/{session_id}/files?path=second.db", dict)
 
     assert locks_of(holder.pid, database) == held
@@ -113,7 +113,7 @@ def test_a_hard_link_to_a_file_of_the_home_is_not_served_from_a_workspace(home: 
     (folder / "mine").write_text("mine")
     (folder / "also mine").hardlink_to(folder / "mine")
     workspace = Workspace(home, SessionId("s_1"))
-    with pytest.raises(NoSuchFile, match="second name"):
+    with pytest.raises(NoSuchFile, match="hard link"):
         workspace.list_or_open("keys")
     fd = workspace.list_or_open("also mine")
     assert isinstance(fd, int)

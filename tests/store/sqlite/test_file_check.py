@@ -43,7 +43,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int) 
     """K3: never overwritten, whatever it is."""
     path = tmp_path / "state.db"
     path.write_bytes(b"my only novel, " * (size // 15 + 1))
-    await assert_refused(path, "no SQLite database")
+    await assert_refused(path, "not an SQLite database")
 
 
 async def test_an_emptied_file_is_not_recreated(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ async def test_an_emptied_file_is_not_recreated(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch()
     (tmp_path / "search.db").touch()
-    await assert_refused(path, "is empty, and was not")
+    await assert_refused(path, "is empty, although")
     (tmp_path / "search.db").unlink()
     await create_store(path)
 
@@ -159,7 +159,7 @@ async def test_a_wal_without_its_database_is_refused(tmp_path: Path) -> None:
 async def test_a_folder_instead_of_the_database_is_refused(tmp_path: Path) -> None:
     """K3: with a message of its own, not with an error of SQLite."""
     (tmp_path / "state.db").mkdir()
-    await assert_refused(tmp_path / "state.db", "no regular file")
+    await assert_refused(tmp_path / "state.db", "not a regular file")
 
 
 async def test_a_missing_home_is_reported(tmp_path: Path) -> None:

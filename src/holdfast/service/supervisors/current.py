@@ -97,7 +97,7 @@ async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str
     """
     if unit is None:
         raise SupervisorUnreachable(
-            "systemd started this process, but the name of its unit is not known"
+            "systemd started this process, but the name of its unit is unknown"
         )
     command = ["systemctl", *(["--user"] if unit.user else []), "--no-block", "restart", unit.name]
     try:
@@ -105,11 +105,15 @@ async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str
             await _run_systemctl(command, environ)
     except TimeoutError:
         raise SupervisorUnreachable(
-            f"`{' '.join(command)}` took longer than {SYSTEMCTL_TIMEOUT:g} s"
+            "`{command}` took longer than {systemctl_timeout:g} s",
+            command=" ".join(command),
+            systemctl_timeout=SYSTEMCTL_TIMEOUT,
         ) from None
     except OSError as error:
         raise SupervisorUnreachable(
-            f"`{' '.join(command)}` cannot be started: {error.strerror}"
+            "`{command}` cannot be started: {error}",
+            command=" ".join(command),
+            error=error.strerror,
         ) from None
 
 
@@ -129,7 +133,10 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
     if process.returncode:
         text = errors.decode(errors="replace").strip()
         raise SupervisorUnreachable(
-            f"`{' '.join(command)}` failed with {process.returncode}: {text}"
+            "`{command}` failed with {returncode}: {text}",
+            command=" ".join(command),
+            returncode=process.returncode,
+            text=text,
         )
 
 

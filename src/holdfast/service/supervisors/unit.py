@@ -73,8 +73,9 @@ def check_writable(path: Path) -> Path:
     text = str(path)
     if _UNWRITABLE.search(text) or text != text.strip() or text.endswith("\\"):
         raise HoldfastError(
-            f"{text!r} cannot be written into a unit: it has line breaks, or begins or ends with "
-            "a character that a unit file does not keep. Choose another --home."
+            "{text!r} cannot be written into a unit file: it contains line breaks, or "
+            "begins or ends with a character that systemd removes. Choose another --home.",
+            text=text,
         )
     return path
 
@@ -83,8 +84,10 @@ def _checked_name(requested: str) -> str:
     short = requested.removesuffix(".service").removesuffix(".plist")
     if _slug(short) != short or len(short) > _MAX_NAME:
         raise HoldfastError(
-            f"--name {requested!r} is not a valid unit name: letters, digits, `_`, `.` and `-`, "
-            f"at most {_MAX_NAME}."
+            "--name {requested!r} is not a valid unit name. Use at most {limit} letters, "
+            "digits, `_`, `.` and `-`.",
+            requested=requested,
+            limit=_MAX_NAME,
         )
     return (
         short if short == UNIT_NAME or short.startswith(f"{UNIT_NAME}-") else f"{UNIT_NAME}-{short}"

@@ -65,7 +65,7 @@ def read_manifest(path: Path) -> BackupManifest:
         member = tar.next()
         if member is None or member.name != MANIFEST_FILE:
             raise InvalidBackup(
-                f"{path} is no backup of Holdfast: it does not begin with a manifest"
+                "{path} is not a backup of Holdfast: it does not begin with a manifest", path=path
             )
         return _decode_manifest(path, _read_small(tar, member, path))
 
@@ -90,7 +90,7 @@ def unpack(
         first = tar.next()
         if first is None or first.name != MANIFEST_FILE:
             raise InvalidBackup(
-                f"{path} is no backup of Holdfast: it does not begin with a manifest"
+                "{path} is not a backup of Holdfast: it does not begin with a manifest", path=path
             )
         body = _read_small(tar, first, path)
         found[MANIFEST_FILE] = hashlib.sha256(body).hexdigest()
@@ -105,7 +105,7 @@ def unpack(
             found[member.name] = _extract(tar, member, to, progress)
             if to is not None:
                 written.append(member.name)
-    raise InvalidBackup(f"{path} is cut short: its sums, which stand last, are missing")
+    raise InvalidBackup("{path} is incomplete: the checksums at its end are missing", path=path)
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, body: bytes, *, at: float) -> str:
@@ -171,8 +171,10 @@ def _compare_checksums(path: Path, expected: dict[str, str], found: dict[str, st
         name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
     )
     raise InvalidBackup(
-        f"{path} is damaged: {wrong[0]!r} is not what was packed. Take another backup; "
-        "`holdfast backup list` has them all"
+        "{path} is damaged: the checksum of {file!r} is wrong. Use another backup; "
+        "`holdfast backup list` shows all",
+        path=path,
+        file=wrong[0],
     )
 
 
@@ -183,7 +185,11 @@ def _check_name(path: Path, member: tarfile.TarInfo) -> None:
     inside = bool(name.parts) and not name.is_absolute() and ".." not in name.parts
     spelt = str(name) == member.name and "\0" not in member.name
     if not (inside and spelt and member.isfile() and not member.issparse()):
-        raise InvalidBackup(f"{path} holds {member.name!r}, which no backup of Holdfast does")
+        raise InvalidBackup(
+            "{path} is not a backup of Holdfast: it contains {member!r}",
+            path=path,
+            member=member.name,
+        )
 
 
 def _extract(
@@ -217,7 +223,11 @@ def _copy_with_checksum(
 def _read_small(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
     file = tar.extractfile(member) if member.isfile() else None
     if file is None or member.size > _MAX_METADATA:
-        raise InvalidBackup(f"{path} is no backup of Holdfast: its {member.name} is none")
+        raise InvalidBackup(
+            "{path} is not a backup of Holdfast: its {member} is not a regular file",
+            path=path,
+            member=member.name,
+        )
     return file.read()
 
 
@@ -225,10 +235,14 @@ def _decode_manifest(path: Path, body: bytes) -> BackupManifest:
     try:
         manifest = msgspec.json.decode(body, type=BackupManifest)
     except msgspec.MsgspecError as error:
-        raise InvalidBackup(f"{path} has a manifest that cannot be read: {error}") from None
+        raise InvalidBackup(
+            "{path} has a manifest that cannot be read: {error}", path=path, error=error
+        ) from None
     if manifest.format > BACKUP_FORMAT:
         raise InvalidBackup(
-            f"{path} was made by Holdfast {manifest.version} in a newer form; use that version"
+            "{path} was made by Holdfast {version} in a newer format. Use that version",
+            path=path,
+            version=manifest.version,
         )
     return manifest
 
@@ -239,14 +253,18 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
         file = open(path, "rb")  # noqa: SIM115 - apart, so that its own failure is told as that
     except OSError as error:
         raise InvalidBackup(
-            f"{path} cannot be read: {error.strerror}; `holdfast backup list` has all backups"
+            "{path} cannot be read: {error}. `holdfast backup list` shows all backups",
+            path=path,
+            error=error.strerror,
         ) from None
     try:
         with file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             yield tar
     except (FileExistsError, NotADirectoryError):
         raise InvalidBackup(
-            f"{path} holds a file twice, which no backup of Holdfast does"
+            "{path} is not a backup of Holdfast: it contains a file twice", path=path
         ) from None
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise InvalidBackup(f"{path} is damaged or no backup of Holdfast: {error}") from None
+        raise InvalidBackup(
+            "{path} is damaged or not a backup of Holdfast: {error}", path=path, error=error
+        ) from None

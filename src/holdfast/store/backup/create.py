@@ -199,8 +199,9 @@ def create_backup(
         return spec.to
     except OSError as error:
         raise HoldfastError(
-            f"No backup was made: {folder} cannot be written: {error.strerror}. No incomplete file "
-            "is left there"
+            "No backup was made: {folder} cannot be written: {error}. No incomplete file was left",
+            folder=folder,
+            error=error.strerror,
         ) from None
 
 
@@ -217,8 +218,9 @@ def _write_verified(
         verify_backup(draft, database_copy.parent, progress=progress)
     except (*errors.DAMAGE_ERRORS, InvalidBackup) as error:
         raise InvalidBackup(
-            f"No backup was made, because the data is damaged: {error}. Run `holdfast doctor` to "
-            "check the database and see what can be done"
+            "No backup was made, because the data is damaged: {error}. Run `holdfast "
+            "doctor` to check and repair the database",
+            error=error,
         ) from None
 
 
@@ -258,22 +260,30 @@ def check_database(path: Path, database: Path, manifest: BackupManifest) -> None
     """Raises `InvalidBackup` if the unpacked database is not what the manifest says."""
     if manifest.schema > len(load_migrations()):
         raise InvalidBackup(
-            f"{path} was made by Holdfast {manifest.version} and has schema version "
-            f"{manifest.schema}; this program knows versions up to {len(load_migrations())}. "
-            "Use that version of Holdfast or a newer one"
+            "{path} was made by Holdfast {version} and has schema version {schema}; this "
+            "program supports versions up to {supported}. Use that version of Holdfast or"
+            " a newer one",
+            path=path,
+            version=manifest.version,
+            schema=manifest.schema,
+            supported=len(load_migrations()),
         )
     if not database.exists():
-        raise InvalidBackup(f"{path} has no database in it")
+        raise InvalidBackup("{path} does not contain a database", path=path)
     try:
         with open_database_copy(database) as db:
             expected = (APPLICATION_ID, manifest.schema, manifest.counts)
             found = (db.pragma("application_id"), db.pragma("user_version"), _table_counts(db))
             if problems := quick_check(db.cursor()):
-                raise InvalidBackup(f"The database in {path} is damaged: {problems[0]}")
+                raise InvalidBackup(
+                    "The database in {path} is damaged: {problems}", path=path, problems=problems[0]
+                )
     except errors.DAMAGE_ERRORS as error:
-        raise InvalidBackup(f"The database in {path} cannot be opened: {error}") from None
+        raise InvalidBackup(
+            "The database in {path} cannot be opened: {error}", path=path, error=error
+        ) from None
     if expected != found:
-        raise InvalidBackup(f"The database in {path} does not match its manifest")
+        raise InvalidBackup("The database in {path} does not match its manifest", path=path)
 
 
 def require_free_space(folder: Path, needed: int) -> None:
@@ -281,9 +291,11 @@ def require_free_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed + _MIN_FREE_SPACE:
         raise HoldfastError(
-            f"{folder} has {free / 1e6:.0f} MB of free space, and this needs"
-            f" {(needed + _MIN_FREE_SPACE) / 1e6:.0f}"
-            " MB temporarily. Free some space, or choose another folder with --to"
+            "{folder} has {free:.0f} MB of free space, and this needs {needed:.0f} MB "
+            "temporarily. Free some space, or choose another folder with --to",
+            folder=folder,
+            free=free / 1000000.0,
+            needed=(needed + _MIN_FREE_SPACE) / 1000000.0,
         )
 
 

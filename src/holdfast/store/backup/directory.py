@@ -39,7 +39,9 @@ def list_backups(folder: Path) -> list[StoredBackup]:
     try:
         paths = [*folder.glob(f"{_PREFIX}*{_SUFFIX}")]
     except OSError as error:
-        raise HoldfastError(f"{folder} cannot be read: {error.strerror}") from None
+        raise HoldfastError(
+            "{folder} cannot be read: {error}", folder=folder, error=error.strerror
+        ) from None
     return sorted(map(_read_backup, paths), key=lambda one: one.made_at, reverse=True)
 
 
@@ -52,7 +54,8 @@ def find_backup(folder: Path, name: str) -> Path:
         whole = [one for one in found if one.manifest is not None]
         if not whole:
             raise InvalidBackup(
-                f"There is no backup in {folder}; `holdfast backup create` makes one"
+                "There is no backup in {folder}. Run `holdfast backup create` to make one",
+                folder=folder,
             )
         return whole[0].path
     prefix = name.removesuffix(_SUFFIX)
@@ -61,7 +64,12 @@ def find_backup(folder: Path, name: str) -> Path:
     ]
     if len(matches) != 1:
         many = "several backups begin" if matches else "no backup begins"
-        raise InvalidBackup(f"In {folder} {many} with {name!r}; `holdfast backup list` has all")
+        raise InvalidBackup(
+            "In {folder} {many} with {name!r}; `holdfast backup list` has all",
+            folder=folder,
+            many=many,
+            name=name,
+        )
     return matches[0].path
 
 
@@ -89,7 +97,9 @@ def staging_folder(folder: Path) -> Iterator[Path]:
         room, fd = _locked_staging(folder)
     except OSError as error:
         raise HoldfastError(
-            f"{folder} cannot be written: {error.strerror}. Name another folder with --to"
+            "{folder} cannot be written: {error}. Choose another folder with --to",
+            folder=folder,
+            error=error.strerror,
         ) from None
     try:
         yield room

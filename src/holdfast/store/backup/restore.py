@@ -121,7 +121,9 @@ def staging_folder(home: Path, mark: str) -> Iterator[Path]:
         yield staging
     except OSError as error:
         raise HoldfastError(
-            f"{home} cannot be written: {error.strerror}. Nothing in it has changed"
+            "{home} cannot be written: {error}. Nothing in it was changed",
+            home=home,
+            error=error.strerror,
         ) from None
     finally:
         # Not if a plan is written: the next process that opens the store needs these files.
@@ -181,7 +183,9 @@ def _prepare_database(database: Path, *, at: float) -> None:
                 db.cursor(), AuditEntry(kind=AuditKind.BACKUP_RESTORED, actor=OPERATOR, at=at)
             )
     except apsw.Error as error:
-        raise InvalidBackup(f"The database of the backup cannot be written: {error}") from None
+        raise InvalidBackup(
+            "The database of the backup cannot be written: {error}", error=error
+        ) from None
     finally:
         db.close()
 

@@ -84,8 +84,11 @@ def finish_restore(home: Path, *, hook: StepHook = no_hook) -> bool:
         shutil.rmtree(home / plan.room, ignore_errors=True)
     except (OSError, ValueError) as error:
         raise StoreUnusable(
-            f"An interrupted restore cannot be finished: {path}: {error}. Nothing is lost: fix the "
-            f"cause and start again, or move the files that it names back by hand"
+            "An interrupted restore cannot be finished: {path}: {error}. Nothing is lost."
+            " Fix the cause and start again, or move the files that it names back "
+            "yourself",
+            path=path,
+            error=error,
         ) from error
     return True
 

@@ -104,7 +104,8 @@ def recover_database(damaged: Path, new: Path, *, progress: PagesCallback) -> Re
     work.unlink()
     if not recovered.total():
         raise StoreUnusable(
-            f"{damaged} has no readable rows. It was not changed: restore the newest good backup"
+            "{damaged} has no readable rows and was not changed. Restore the newest good backup",
+            damaged=damaged,
         )
     return RecoveryResult(
         rows=dict(recovered),

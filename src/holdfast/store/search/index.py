@@ -136,7 +136,7 @@ class SearchIndex:
 
     def _submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         if self._loop is None or self._thread.ended:
-            raise StoreError(f"{self._path} is closed: nothing can be searched now")
+            raise StoreError("{path} is closed and cannot be searched", path=self._path)
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(StoreRequest(future, work))
         return future
@@ -185,13 +185,13 @@ class SearchIndex:
         resolve_requests(request.future.get_loop(), (request,))
 
     def _with_rebuild(self, work: Callable[[], T]) -> T:
-        """A file that turns out to be damaged is made anew, once, and asked again. If that is
-        damaged too, it is what is read there, which is the store's."""
+        """Rebuilds a damaged index once and retries. If that fails the same way, the store is
+        damaged, which the index is built from."""
         try:
             return work()
         except errors.DAMAGE_ERRORS as error:
             log.warning(
-                "%s is damaged (%s); it is made anew from the store.",
+                "Search index %s is damaged (%s); rebuilding it from the store.",
                 self._path,
                 error,
                 extra={"action": "search_index_rebuilt"},
@@ -208,7 +208,7 @@ class SearchIndex:
             self._with_rebuild(lambda: self._catch_up(until=time.monotonic() + _CATCH_UP_SECONDS))
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
-                "The search index could not follow: %s",
+                "Could not update the search index: %s",
                 errors.to_store_error(error, self._path),
                 extra={"action": "search_index_failed"},
             )

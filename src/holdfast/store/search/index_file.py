@@ -64,7 +64,7 @@ def open_index(path: Path, *, state: Path, vfs: str | None) -> apsw.Connection:
         db = _open_file(path)
     except DAMAGE_ERRORS as error:
         log.warning(
-            "%s cannot be used (%s); rebuilding it from the store.",
+            "Search index %s cannot be used (%s); rebuilding it from the store.",
             path,
             error,
             extra={"action": "search_index_rebuilt"},

@@ -49,8 +49,8 @@ class WalCheckpointer:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
             log.warning(
-                "WAL checkpoint of %s failed (%s). The WAL file keeps growing until a checkpoint "
-                "succeeds.",
+                "WAL checkpoint of %s failed (%s). The WAL file keeps growing until a "
+                "checkpoint succeeds.",
                 self._path,
                 error,
                 extra={"action": "checkpoint_failed"},

@@ -47,72 +47,103 @@ def _to_failure(error: Exception, path: Path) -> StoreError:
         case _:
             what = f"{type(error).__name__}: {error}"
             return StoreError(
-                f"{path}: {what}; nothing of this was written. Nothing else is affected"
+                "{path}: {what}. Nothing was written; nothing else is affected",
+                path=path,
+                what=what,
             )
-    return TransientStoreError(f"{path}: {what}; nothing of this was written. {remedy}")
+    return TransientStoreError(
+        "{path}: {what}. Nothing was written. {remedy}", path=path, what=what, remedy=remedy
+    )
 
 
 def damaged_file(path: Path, damage: str) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is damaged: {damage}. It was left as it is. `holdfast doctor` looks at it, and"
-        " offers to restore the newest good backup or to save what can be read"
+        "{path} is damaged: {damage}. It was not changed. Run `holdfast doctor` to "
+        "restore the newest good backup or to recover what can be read",
+        path=path,
+        damage=damage,
     )
 
 
 def not_a_database(path: Path) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is no SQLite database. It was left as it is. If it was one, `holdfast doctor`"
-        " offers a backup; else move it away, or name another home with HOLDFAST_HOME"
+        "{path} is not an SQLite database. It was not changed. If it was one, run "
+        "`holdfast doctor` to restore a backup. Otherwise move it away, or choose "
+        "another home with HOLDFAST_HOME",
+        path=path,
     )
 
 
 def foreign_database(path: Path, application_id: int) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} is a database of another program (application id {application_id:#010x})."
-        " It was left as it is. Move it away, or name another home with HOLDFAST_HOME"
+        "{path} is a database of another program (application id "
+        "{application_id:#010x}). It was not changed. Move it away, or choose another"
+        " home with HOLDFAST_HOME",
+        path=path,
+        application_id=application_id,
     )
 
 
 def newer_schema(path: Path, version: int, known: int) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} has schema version {version}, and this program knows versions up to {known}."
-        " It was left as it is. Run the newer Holdfast that wrote it, or restore a backup"
-        " from before the upgrade"
+        "{path} has schema version {version}; this program supports versions up to "
+        "{known}. It was not changed. Run the newer Holdfast that wrote it, or "
+        "restore a backup from before the upgrade",
+        path=path,
+        version=version,
+        known=known,
     )
 
 
 def read_only_file(path: Path) -> StoreUnusable:
-    return StoreUnusable(f"{path} is read-only. It was left as it is. {_PERMISSION_REMEDY}")
+    return StoreUnusable(
+        "{path} is read-only. {remedy}",
+        path=path,
+        remedy=_PERMISSION_REMEDY,
+    )
 
 
 def folder_missing(path: Path) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} cannot be made: the folder {path.parent} does not exist. Create it, or name"
-        " another home with HOLDFAST_HOME"
+        "{path} cannot be created: the folder {parent} does not exist. Create it, or "
+        "choose another home with HOLDFAST_HOME",
+        path=path,
+        parent=path.parent,
     )
 
 
 def not_a_file(path: Path) -> StoreUnusable:
-    return StoreUnusable(f"{path} is no regular file. It was left as it is. Move it away")
+    return StoreUnusable(
+        "{path} is not a regular file. It was not changed. Move it away", path=path
+    )
 
 
 def main_file_missing(path: Path, wal: Path) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is missing or empty, but its log {wal.name} is there and holds messages."
-        f" Nothing was written. Bring {path.name} back beside it; to start afresh, move the"
-        " log away"
+        "{path} is missing or empty, but its write-ahead log {wal} contains messages."
+        " Nothing was written. Put {name} back next to it. To start with an empty "
+        "store, move the log away",
+        path=path,
+        wal=wal.name,
+        name=path.name,
     )
 
 
 def main_file_emptied(path: Path, search: str) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is empty, and was not: {search} beside it was made from what it held. Nothing was"
-        " written. `holdfast doctor` offers the newest good backup; to start afresh, remove both"
+        "{path} is empty, although {search} next to it was built from its content. "
+        "Nothing was written. Run `holdfast doctor` to restore the newest good "
+        "backup. To start with an empty store, remove both",
+        path=path,
+        search=search,
     )
 
 
 def wal_unsupported(path: Path, mode: object) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} cannot keep a write-ahead log (journal mode is {mode}). The file system has"
-        " no shared memory, as network drives have none: put the home on a local disk"
+        "{path} cannot use a write-ahead log (journal mode is {mode}): the file "
+        "system has no shared memory, like most network drives. Put the home on a "
+        "local disk",
+        path=path,
+        mode=mode,
     )

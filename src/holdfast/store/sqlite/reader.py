@@ -51,7 +51,7 @@ class ReaderThread(AbstractAsyncContextManager["ReaderThread"]):
 
     def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         if self._loop is None or self._thread.ended:
-            raise StoreError(f"{self._path} is closed: nothing can be read from it now")
+            raise StoreError("{path} is closed and cannot be read", path=self._path)
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(StoreRequest(future, work))
         return future

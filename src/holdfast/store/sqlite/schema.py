@@ -24,7 +24,10 @@ def load_migrations() -> list[Migration]:
     ]
     found.sort(key=lambda migration: migration.number)
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):
-        raise StoreUnusable("this installation is incomplete: store/sqlite/migrations has a gap")
+        raise StoreUnusable(
+            "this installation is incomplete: a migration is missing in "
+            "store/sqlite/migrations. Install Holdfast again"
+        )
     return found
 
 

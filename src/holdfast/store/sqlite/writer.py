@@ -151,7 +151,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         closed. It still runs before every write that is submitted after it, and its future is
         resolved when it is durable."""
         if self._loop is None or self._thread.ended:
-            raise StoreError(f"{self._path} is closed: nothing can be written to it now")
+            raise StoreError("{path} is closed and cannot be written", path=self._path)
         future: asyncio.Future[T] = self._loop.create_future()
         request = DeferredRequest if deferred else StoreRequest
         self._queue.put(request(future, work, command, self.events))
@@ -172,7 +172,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
     def truncate_wal(self) -> asyncio.Future[None]:
         """Checkpoint and truncate the WAL, so that it holds no deleted data."""
         if self._loop is None or self._thread.ended:
-            raise StoreError(f"{self._path} is closed: nothing can be written to it now")
+            raise StoreError("{path} is closed and cannot be written", path=self._path)
         future: asyncio.Future[None] = self._loop.create_future()
         self._queue.put(NonTransactionalRequest(future, truncate_wal))
         return future
@@ -197,7 +197,9 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             left.append(self._queue.get_nowait())
         for request in left:
             if request is not None:
-                request.error = StoreError(f"the thread that writes {self._path} has stopped")
+                request.error = StoreError(
+                    "the thread that writes {path} has stopped", path=self._path
+                )
                 resolve_requests(request.future.get_loop(), (request,))
 
     def _serve(self, db: apsw.Connection) -> None:

@@ -111,14 +111,15 @@ def to_receipt(reply: VendorReply) -> Receipt:
             return Receipt(platform_message_id=message_id)
         case VendorReply(verdict=VendorVerdict.FLOOD, retry_after=float(seconds)):
             raise Throttled(
-                f"the service asks to wait {seconds} s",
+                "the service asks to wait {seconds} s",
+                seconds=seconds,
                 retry_after=seconds,
                 whole_account=reply.whole_account,
             )
         case VendorReply(verdict=VendorVerdict.REFUSED):
-            raise SendRejected(f"the service refused the message: {reply.error}")
+            raise SendRejected("the service refused the message: {error}", error=reply.error)
         case VendorReply(verdict=VendorVerdict.UNREACHABLE):
-            raise NotConnected(f"the message was not sent: {reply.error}")
+            raise NotConnected("the message was not sent: {error}", error=reply.error)
     raise OutcomeUnknown("the service gave no receipt; the message may have arrived")
 
 
@@ -211,7 +212,7 @@ class SimulatedPlatform:
             async with asyncio.timeout(timeout):
                 return await self._service.updates(self.account, wait=self._poll_wait)
         except TimeoutError as error:
-            raise NotConnected(f"no answer within {timeout} s") from error
+            raise NotConnected("no answer within {timeout} s", timeout=timeout) from error
 
     async def ack(self, up_to: int) -> None:
         await self._wait_reachable()
@@ -223,7 +224,9 @@ class SimulatedPlatform:
             async with asyncio.timeout(self._send_timeout):
                 await self._service.wait_reachable()
         except TimeoutError as error:
-            raise NotConnected(f"no answer within {self._send_timeout} s") from error
+            raise NotConnected(
+                "no answer within {send_timeout} s", send_timeout=self._send_timeout
+            ) from error
 
 
 class RemoteSimulatedPlatform:
@@ -315,13 +318,19 @@ class RemoteSimulatedPlatform:
         try:
             status, answer = await self._call("POST", path, body=body, limit=self._send_timeout)
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise OutcomeUnknown(f"{url} gave no receipt: {error!r}") from error
+            raise OutcomeUnknown(
+                "{url} gave no receipt: {error!r}", url=url, error=error
+            ) from error
         if status not in _REPLY_STATUSES:
-            raise OutcomeUnknown(f"{url} answered {status}: it may have arrived")
+            raise OutcomeUnknown(
+                "{url} answered {status}: it may have arrived", url=url, status=status
+            )
         try:
             return msgspec.json.decode(answer, type=VendorReply)
         except msgspec.MsgspecError as error:
-            raise OutcomeUnknown(f"{url} answered nonsense: {error}") from error
+            raise OutcomeUnknown(
+                "{url} sent an invalid response: {error}", url=url, error=error
+            ) from error
 
     async def missed_updates(self, since: int) -> Sequence[SimulatedUpdate]:
         query = urlencode({"account": self.account, "since": since})
@@ -351,15 +360,30 @@ class RemoteSimulatedPlatform:
         try:
             return await self._call(method, path, body=body, limit=limit)
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise NotConnected(f"{self._base_url} gave no good answer: {error!r}") from error
+            raise NotConnected(
+                "{base_url} did not respond correctly: {error!r}",
+                base_url=self._base_url,
+                error=error,
+            ) from error
 
     def _decode(self, path: str, status: int, answer: bytes, *, kind: type[T]) -> T:
         if status != 200:
-            raise NotConnected(f"{self._base_url}{path} answered {status}: {answer[:200]!r}")
+            raise NotConnected(
+                "{base_url}{path} answered {status}: {answer!r}",
+                base_url=self._base_url,
+                path=path,
+                status=status,
+                answer=answer[:200],
+            )
         try:
             return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError as error:
-            raise NotConnected(f"{self._base_url}{path} answered nonsense: {error}") from error
+            raise NotConnected(
+                "{base_url}{path} sent an invalid response: {error}",
+                base_url=self._base_url,
+                path=path,
+                error=error,
+            ) from error
 
     async def _call(
         self, method: str, path: str, *, limit: float, body: bytes = b""
@@ -372,4 +396,6 @@ class RemoteSimulatedPlatform:
             async with self._http.request(method, url, data=body, timeout=timeout) as response:
                 return response.status, await response.read()
         except aiohttp.ClientConnectorError as error:
-            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+            raise NotConnected(
+                "{base_url} cannot be reached: {error}", base_url=self._base_url, error=error
+            ) from error

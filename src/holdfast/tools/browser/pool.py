@@ -197,8 +197,8 @@ class BrowserPool:
                 self._launcher = await find_launcher(chromium)
                 if self._launcher.bwrap is None:
                     log.warning(
-                        "Browsers run without bubblewrap around them: a page that takes one over "
-                        "has the rights of this user. Install it: apt install bubblewrap",
+                        "Browsers run without bubblewrap: a page that exploits the browser has the "
+                        "rights of this user. Install it: apt install bubblewrap",
                         extra={"action": "browser_unsandboxed"},
                     )
             if self._proxy is None:
@@ -253,7 +253,9 @@ def _remove_profile(profile: Path) -> None:
     shutil.rmtree(profile, ignore_errors=True)
     if profile.exists():
         raise CannotRemoveProfile(
-            f"{profile} could not be removed whole. Remove it yourself, then delete again"
+            "{profile} could not be removed completely. Remove it yourself, then delete "
+            "the session again",
+            profile=profile,
         )
 
 
@@ -264,4 +266,6 @@ async def _close_session(session: BrowserSession) -> None:
         async with asyncio.timeout(10):
             await session.close()
     except (Error, TimeoutError) as error:
-        log.warning("A browser did not close: %s", error, extra={"action": "browser_close_failed"})
+        log.warning(
+            "Could not close a browser: %s", error, extra={"action": "browser_close_failed"}
+        )

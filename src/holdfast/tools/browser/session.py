@@ -144,7 +144,7 @@ async def _reopen_tab(page: "Page", address: str) -> None:
     try:
         await page.goto(address, wait_until="commit", timeout=10_000)
     except Error as error:
-        log.info("A tab was not opened again: %s", error, extra={"action": "tab_not_restored"})
+        log.info("Could not reopen a browser tab: %s", error, extra={"action": "tab_not_restored"})
 
 
 def _read_download(path: Path) -> bytes:
@@ -166,7 +166,10 @@ def _read_state(state_file: Path) -> SavedTabs:
         return SavedTabs()
     except (OSError, msgspec.MsgspecError) as error:
         log.warning(
-            "%s cannot be read: %s", state_file, error, extra={"action": "tabs_not_restored"}
+            "Could not read the saved tabs %s: %s; starting without tabs",
+            state_file,
+            error,
+            extra={"action": "tabs_not_restored"},
         )
         return SavedTabs()
 

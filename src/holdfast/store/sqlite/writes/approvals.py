@@ -23,7 +23,9 @@ def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
         (ask.turn_id, ask.session_id),
     ).fetchone()
     if found is None:
-        raise StoreError(f"turn {ask.turn_id} is not open: there is nothing to ask for")
+        raise StoreError(
+            "turn {turn_id} is not open: no approval was requested", turn_id=ask.turn_id
+        )
     for approval in ask.approvals:
         _insert_approval(cursor, approval)
         audit_log.record_approval_requested(cursor, approval)
@@ -71,14 +73,16 @@ def decide_approvals(cursor: apsw.Cursor, *, decision: ApprovalDecision, by: str
 
 def _end_approval(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
     if end.state is ApprovalState.PENDING:
-        raise StoreError(f"approval {end.id} cannot end as pending")
+        raise StoreError("approval {approval_id} cannot end as pending", approval_id=end.id)
     cursor.execute(
         "UPDATE approvals SET state = ?, scope = ?, said_by = ?, words = ?, ended_at = ?"
         " WHERE id = ? AND state = 'pending'",
         (end.state.value, end.scope.value, end.by, end.comment, at, end.id),
     )
     if not cursor.connection.changes():
-        raise StoreError(f"approval {end.id} has ended already, or there is none of that id")
+        raise StoreError(
+            "approval {approval_id} has already ended or does not exist", approval_id=end.id
+        )
 
 
 def _add_rule(cursor: apsw.Cursor, rule: ApprovalRule) -> None:
@@ -101,7 +105,7 @@ def _add_rule(cursor: apsw.Cursor, rule: ApprovalRule) -> None:
 def _revoke_rule(cursor: apsw.Cursor, rule_id: RuleId) -> None:
     cursor.execute("DELETE FROM approval_rules WHERE id = ?", (rule_id,))
     if not cursor.connection.changes():
-        raise StoreError(f"there is no standing rule {rule_id} to revoke")
+        raise StoreError("approval rule {rule_id} does not exist", rule_id=rule_id)
 
 
 def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:

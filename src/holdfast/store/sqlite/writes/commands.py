@@ -185,7 +185,7 @@ def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
     """The session that something is chosen for; one that was not begun yet is opened by it."""
     session_id = effect.new_session or effect.session_id
     if session_id is None:
-        raise StoreError("a choice needs the session it is made for; none was named")
+        raise StoreError("no session was named for this choice")
     if effect.route is None:
         return session_id
     if effect.reset is not None:
@@ -208,7 +208,9 @@ def _override_model(cursor: apsw.Cursor, effect: CommandEffect, model: str) -> N
         "UPDATE sessions SET model_override = ? WHERE id = ?", (model or None, session_id)
     )
     if not cursor.connection.changes():
-        raise StoreError(f"there is no session {session_id} to override the model of")
+        raise StoreError(
+            "session {session_id} does not exist: its model was not changed", session_id=session_id
+        )
 
 
 def _required_route(effect: CommandEffect) -> SessionKey:

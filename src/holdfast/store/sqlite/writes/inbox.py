@@ -83,7 +83,7 @@ def record_busy_decision(
         (session_id, decision.value, inbox_id),
     )
     if not cursor.connection.changes():
-        raise StoreError(f"inbox row {inbox_id} is not queued: there is nothing to decide")
+        raise StoreError("inbox row {inbox_id} is not queued", inbox_id=inbox_id)
 
 
 def start_row(
@@ -109,7 +109,9 @@ def end_row(
 ) -> None:
     """A row ends once; session and turn are set where the row had none."""
     if end.state not in END_STATES:
-        raise StoreError(f"{end.state} is no end for inbox row {end.inbox_id}")
+        raise StoreError(
+            "inbox row {inbox_id} cannot end as {state}", state=end.state, inbox_id=end.inbox_id
+        )
     cursor.execute(
         "UPDATE inbox SET state = ?, reason = ?, merged_into = ?, ended_at = ?,"
         " session_id = coalesce(session_id, ?), turn_id = coalesce(turn_id, ?)"
@@ -152,7 +154,7 @@ def session_rows(cursor: apsw.Cursor, session_id: SessionId) -> list[tuple[Any, 
 
 
 def _not_open_error(inbox_id: InboxId) -> StoreError:
-    return StoreError(f"inbox row {inbox_id} has ended already, or there is none of that id")
+    return StoreError("inbox row {inbox_id} has already ended or does not exist", inbox_id=inbox_id)
 
 
 def accept_subagent_task(

@@ -129,7 +129,7 @@ def accept_run(
         (accepted.row.id, run.id),
     )
     if not cursor.connection.changes() and not accepted.duplicate:
-        raise StoreError(f"run {run.id} is not waiting any more: nothing was begun")
+        raise StoreError("run {run_id} is no longer waiting: nothing was started", run_id=run.id)
     return accepted
 
 

@@ -32,7 +32,9 @@ def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
         (new.id, rows.encode_json(new.address), new.kind.value, new.session_id, new.turn_id, at),
     )
     if not cursor.connection.changes():
-        raise StoreError(f"turn {new.turn_id} is not open: nothing of it is shown")
+        raise StoreError(
+            "turn {turn_id} is not open: its text was not added to the outbox", turn_id=new.turn_id
+        )
     begin_part(cursor, delivery_id=new.id, number=1, at=at)
 
 
@@ -120,7 +122,10 @@ def detach_parts(cursor: apsw.Cursor, blanked: Sequence[Any]) -> None:
 
 def _require_delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
     if not cursor.connection.changes():
-        raise StoreError(f"there is no delivery {delivery_id} that a part could belong to")
+        raise StoreError(
+            "delivery {delivery_id} does not exist: no part was added",
+            delivery_id=delivery_id,
+        )
 
 
 def add_deliveries(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
@@ -225,7 +230,10 @@ def requeue_delivery(
 
 def _require_unsettled(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
     if not cursor.connection.changes():
-        raise StoreError(f"delivery {delivery_id} is settled already, or there is none of that id")
+        raise StoreError(
+            "delivery {delivery_id} is already settled or does not exist",
+            delivery_id=delivery_id,
+        )
 
 
 def add_proactive_message(cursor: apsw.Cursor, *, proactive: ProactiveDelivery) -> bool:

@@ -130,4 +130,4 @@ def _decode_row(row: tuple[object, ...], columns: str, kind: type[_Row]) -> _Row
 
 def _require_change(cursor: apsw.Cursor, what: str) -> None:
     if not cursor.connection.changes():
-        raise StoreError(f"there is no such {what} any more; list them again")
+        raise StoreError("This {what} no longer exists. List them again.", what=what)

@@ -35,7 +35,9 @@ def find_or_open_session(
 def rename_session(cursor: apsw.Cursor, *, session_id: SessionId, title: str) -> None:
     cursor.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
     if not cursor.connection.changes():
-        raise StoreError(f"there is no session {session_id} to rename")
+        raise StoreError(
+            "session {session_id} does not exist: nothing was renamed", session_id=session_id
+        )
 
 
 def replace_session_title(
@@ -106,7 +108,11 @@ def undo_messages(cursor: apsw.Cursor, undo: UndoEffect, *, at: float) -> None:
     _require_no_open_turn(cursor, undo.session_id)
     last = transcript.next_seq(cursor, undo.session_id) - 1
     if not 1 <= undo.from_seq <= last:
-        raise StoreError(f"session {undo.session_id} has no message {undo.from_seq} to take back")
+        raise StoreError(
+            "session {session_id} has no message {from_seq} to undo",
+            session_id=undo.session_id,
+            from_seq=undo.from_seq,
+        )
     cursor.execute(
         "INSERT INTO undone (session_id, from_seq, to_seq, undone_at) VALUES (?, ?, ?, ?)",
         (undo.session_id, undo.from_seq, last, at),
@@ -157,7 +163,9 @@ def resume_session(
         (session_id, at),
     )
     if not cursor.connection.changes():
-        raise StoreError(f"there is no session {session_id} to return to")
+        raise StoreError(
+            "session {session_id} does not exist and cannot be resumed", session_id=session_id
+        )
     # One whose own chat has gone on elsewhere is at home where it goes on.
     cursor.execute(
         "UPDATE sessions SET route = ?2 WHERE id = ?1 AND NOT EXISTS"
@@ -196,7 +204,11 @@ def require_messages(cursor: apsw.Cursor, session_id: SessionId, *, messages: in
         (session_id, messages),
     ).fetchone()
     if fewer is not None:
-        raise StoreError(f"session {session_id} has no {messages} messages any more to summarise")
+        raise StoreError(
+            "session {session_id} no longer has {messages} messages to summarise",
+            session_id=session_id,
+            messages=messages,
+        )
 
 
 def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
@@ -204,7 +216,10 @@ def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
         "SELECT 1 FROM turns WHERE session_id = ? AND state = 'open'", (session_id,)
     ).fetchone()
     if found is not None:
-        raise StoreError(f"session {session_id} has an open turn: its history cannot be changed")
+        raise StoreError(
+            "session {session_id} has an open turn: its history cannot be changed",
+            session_id=session_id,
+        )
 
 
 def expire_session(

@@ -75,8 +75,10 @@ def _insert_turn(cursor: apsw.Cursor, position: TurnPosition, begin: BeginTurn) 
         )
     except apsw.ConstraintError as error:
         raise StoreError(
-            f"turn {position.turn_id} cannot begin: session {position.session_id} has an open turn,"
-            " or the turn's id was used before"
+            "turn {turn_id} cannot begin: session {session_id} has an open turn, or the "
+            "id of the turn was used before",
+            turn_id=position.turn_id,
+            session_id=position.session_id,
         ) from error
 
 
@@ -261,7 +263,7 @@ def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Mess
 
 def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.state is TurnRowState.OPEN:
-        raise StoreError(f"turn {end.turn_id} cannot end as open")
+        raise StoreError("turn {turn_id} cannot end as open", turn_id=end.turn_id)
     used = rows.usage_columns(end.usage)
     cursor.execute(
         "UPDATE turns SET state = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,"
@@ -313,5 +315,7 @@ def _require_open(cursor: apsw.Cursor, position: TurnPosition) -> None:
 
 def _not_open_error(position: TurnPosition) -> StoreError:
     return StoreError(
-        f"turn {position.turn_id} of session {position.session_id} is not open: nothing was written"
+        "turn {turn_id} of session {session_id} is not open: nothing was written",
+        turn_id=position.turn_id,
+        session_id=position.session_id,
     )
