@@ -62,7 +62,7 @@ def test_the_help_of_every_command_is_marked(pseudo_locale: None) -> None:
 
 # What the commands below print besides texts: paths, ids, names of files and programs, units.
 _DATA = re.compile(
-    r"/\S+|\b[a-z]+_\w+|\bholdfast(?:\.\w+)?\b|\b[0-9a-f]{16,}\b|\bhttp\S+|\b(?:min|[kMG]B)\b"
+    r"/\S+|\b[a-z]+_[\w-]+|\bholdfast(?:\.\w+)?\b|\b[0-9a-f]{16,}\b|\bhttp\S+|\b(?:min|[kMG]B)\b"
 )
 
 
