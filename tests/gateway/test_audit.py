@@ -334,7 +334,10 @@ async def test_verifying_the_chain_during_pruning_finds_no_gap(
 @pytest.mark.parametrize(
     ("tampering", "found"),
     [
-        ("UPDATE audit SET actor = 'nobody' WHERE seq = 2", "row 2 is not as it was written"),
+        (
+            "UPDATE audit SET actor = 'nobody' WHERE seq = 2",
+            "row 2 was changed after it was written",
+        ),
         ("DELETE FROM audit WHERE seq = 2", "rows 2 to 2 are missing"),
         ("UPDATE audit_words SET body = '{}' WHERE seq = 2", "the words of row 2"),
         (

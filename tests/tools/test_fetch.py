@@ -110,7 +110,7 @@ async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(
     fetch = FetchTool(is_allowed=only_loopback, max_bytes=50_000)
     url = f"{site.address}/huge"
     first = await fetch.run(context, {"url": url})
-    assert first.text.endswith("[characters 0 to 20000 of 50000: go on with offset]")
+    assert first.text.endswith("[characters 0 to 20000 of 50000: continue with offset]")
     last = await fetch.run(context, {"url": url, "offset": 40_000})
     assert last.text == "x" * 10_000
 

@@ -37,7 +37,7 @@ _SOURCE_ROOT = str(Path(holdfast.__file__).parent.parent)
 _FAILED = "it could not be read within the limits that hold for documents"
 
 _PDF_HEADER_WITHIN = 1024  # bytes at the beginning that contain the header of a PDF
-_SNIFFED_BYTES = 8192  # bytes by which text is told from anything else
+_SNIFFED_BYTES = 8192  # bytes that decide whether a file is text
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 # Legacy encodings have no mark: they are assumed where the suffix promises text.
 _TEXT_SUFFIXES = (".txt", ".csv", ".tsv", ".md", ".log", ".ini", ".srt", ".tex", ".rst", ".eml")

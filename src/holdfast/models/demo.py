@@ -207,7 +207,7 @@ _MAX_STREAM_SECONDS = 0.8  # seconds that the streaming of one reply may take
 
 
 class DemoModel:
-    """Plays a part from the transcript alone, so that it goes on after any crash."""
+    """Replies from the transcript alone, so that it continues after any crash."""
 
     __slots__ = ("_released", "_sleep", "_target", "name")
 

@@ -30,7 +30,7 @@ _NO_CREDIT_PHRASES = (
     "billing_not_active",
     "billing hard limit",
 )
-# An error inside a stream has no status of its own; its type stands for one.
+# An error inside a stream has no status of its own; its type implies one.
 _STATUS_OF_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -60,7 +60,7 @@ def http_error(
     headers: Mapping[str, str],
     now: Callable[[], float],
 ) -> ModelFailed:
-    """The fault an HTTP answer other than 200 stands for."""
+    """The fault of an HTTP response other than 200."""
     error = _parse_error(body)
     fault = _classify(status, _error_text(error))
     wait = _parse_retry_after(headers.get("Retry-After"), now=now)

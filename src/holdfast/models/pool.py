@@ -158,7 +158,7 @@ class PooledClient:
         self._pool = pool
         self.target = target
         self.codec = codec
-        self.local_server = local_server  # whom to start first; None: somebody else runs the server
+        self.local_server = local_server  # started first; None: the server is run by others
         self.running: set[CallDeadline] = set()
         self.released = False
         self.name = target.name

@@ -110,7 +110,7 @@ def make_target(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarg
 
 
 def model_name(settings: ModelSettings) -> str:
-    """The model's name, or the one its provider is asked for where none is written."""
+    """The configured model, or else the default of its provider."""
     if settings.provider is Provider.LOCAL and not settings.base_url:
         return settings.name or EMBEDDED_MODEL
     return settings.name or _DEFAULT_NAMES[settings.provider]

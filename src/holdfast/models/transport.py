@@ -82,7 +82,7 @@ class SseParser:
 
 
 def _normalise_newlines(data: bytes) -> bytes:
-    # A carriage return at the end may be half of a CRLF: it is kept until the next chunk.
+    # A carriage return at the end may be half of a CRLF: it waits for the next chunk.
     incomplete = data.endswith(b"\r")
     body = data[:-1] if incomplete else data
     body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -70,7 +70,7 @@ class RunnerConnection(asyncio.Protocol):
             self._pending.pop(number, None)
 
     def notify(self, operation: str, **details: Any) -> None:
-        """Say something whose answer nobody waits for; lost if the link is."""
+        """Send a message without waiting for an answer. It is lost if the connection is."""
         if self.alive and not self.released:
             self._send(next(self._ids), operation, details)
 

@@ -146,7 +146,7 @@ def bind_socket(path: Path) -> socket.socket:
 
 
 def connect_socket(paths: SessionPaths) -> socket.socket | None:
-    """A connection to whoever listens there; None: nobody does. It never waits."""
+    """A connection to the process that listens there; None: there is none. Never waits."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:

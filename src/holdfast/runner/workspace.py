@@ -84,7 +84,7 @@ class Workspace:
             ) from None
 
     def remove(self) -> None:
-        """Raises where something of it stays: whoever asked believes that it is gone."""
+        """Raises if a part of it remains: the caller would believe that it is gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._folder.exists():
             raise CannotRemoveWorkspace(
@@ -96,7 +96,7 @@ class Workspace:
     def _is_home_file(self, name: str, folder: int) -> bool:
         """Whether a command without a sandbox has given a file of the home a second name here. To
         open and close the database under any name would drop the locks that its owner has on it,
-        and its keys are nobody's to read."""
+        and its keys must not be read."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError:
@@ -146,7 +146,7 @@ class Workspace:
 
 
 def safe_name(name: str) -> str:
-    """A name that is one plain part of a path, whatever it was on the machine it comes from."""
+    """A name that is one part of a path here, whatever it was on the sender's machine."""
     last = name.replace("\\", "/").rpartition("/")[2]
     safe_name = "".join(c if c.isalnum() or c in "._- ()" else "_" for c in last).strip(" .")
     stem, dot, ending = safe_name.rpartition(".")

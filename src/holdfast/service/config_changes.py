@@ -63,7 +63,7 @@ def _account_keys(name: str, settings: PlatformSettings) -> dict[str, Any]:
 def _keys_read_by_plugin(name: str) -> tuple[str, ...]:
     try:
         plugin = find_plugin(name)
-    except PluginUnusable:  # its account is parked, whatever its keys are
+    except PluginUnusable:  # its account is parked in any case
         return ()
     return () if plugin is None else plugin.own_common_keys
 

@@ -4,7 +4,7 @@ Sockets reach a successor in one of three ways: it inherits them when this proce
 (`system/sockets.py` `adopt_inherited`), it connects and receives them (`run --replace`:
 `cli/gateway/takeover.py`, `system/socket_handover.py`), or the supervisor keeps them for it.
 
-Copies of the listening sockets are kept from the moment the listener closes its own: connections
+Copies of the listening sockets exist from the moment the listener closes its own: connections
 are queued by the kernel at all times, and never refused.
 """
 

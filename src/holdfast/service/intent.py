@@ -1,6 +1,6 @@
 """What the next boot should do with this home, in one small file.
 
-It is not a status: whether a gateway runs now is asked of the process itself.
+It is not a status: only the process itself knows whether a gateway runs now.
 """
 
 import os
@@ -17,7 +17,7 @@ from holdfast.core.turns.stop import StopKind, StopOrder
 class IntentState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
-    DRAINING = "draining"  # on its way out, and nobody planned that
+    DRAINING = "draining"  # stopping, without a planned stop
     STOPPED = "stopped"
 
 
@@ -28,7 +28,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def should_start(self) -> bool:
-        """Whether a boot starts a gateway here: not after somebody stopped it."""
+        """Whether a boot starts a gateway here: not after a person stopped it."""
         return self.state is not IntentState.STOPPED or self.restart is not None
 
 
@@ -53,7 +53,7 @@ class IntentFile:
         self._write(IntentState.RUNNING)
 
     def record_stopping(self, order: StopOrder, restart: str) -> None:
-        """Before anything is waited for: whatever becomes of the stop, the next boot knows."""
+        """Written before the stop waits for anything: the next boot must know it in any case."""
         if order.kind.restarts:
             self._write(IntentState.STOPPED, restart=restart)
         else:
@@ -61,7 +61,7 @@ class IntentFile:
             self._write(IntentState.STOPPED if stays else IntentState.DRAINING)
 
     def record_stopped(self, order: StopOrder) -> None:
-        """It has stopped. Where nobody had planned that, it is meant to run."""
+        """The gateway has stopped. Without a planned stop, it should be running."""
         if order.kind in (StopKind.SIGNAL, StopKind.CRASH):
             self._write(IntentState.RUNNING)
 

@@ -249,7 +249,7 @@ class GatewayProcess:
         for task in self._background_tasks:
             task.cancel()
         code = stop.exit_code if self._failure is None else exit_codes.FAILED
-        # Only the exit of the interpreter is left; a hanging thread must not delay it for ever.
+        # Only the exit of the interpreter is left; a hanging thread must not delay it forever.
         self._context.watchdog.arm(loop, _EXIT_SECONDS, code=code)
         if self._failure is not None:
             raise self._failure
@@ -309,7 +309,7 @@ class GatewayProcess:
 
 
 def run(config: Config, launch: LaunchOptions) -> int:
-    """Run a gateway until it is asked to stop. Returns the exit code."""
+    """Run a gateway until it is stopped. Returns the exit code."""
     try:
         with SignalHandlers() as signals, launch.lock:
             return _run_locked(config, launch, signals)

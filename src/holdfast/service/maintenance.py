@@ -72,7 +72,7 @@ class BackupScheduler:
         self.status = BackupStatus()
 
     async def run(self) -> None:
-        """Runs for ever; if scheduled backups are off, it only reads the existing ones."""
+        """Runs forever; if scheduled backups are off, it only reads the existing ones."""
         await self.refresh()
         if not self._period:
             return

@@ -53,7 +53,7 @@ class UnusablePlatform:
 
 def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
     """One platform for each enabled account. Nothing is connected by this, and plugins of disabled
-    accounts are not imported. A plugin that cannot be used gives an account that says so."""
+    accounts are not imported. A plugin that cannot be used gives an account that reports it."""
     for name, account, settings in enabled_accounts(config):
         platform = open_platform(
             config, name, account, settings=settings, clock=clock, new_id=new_id

@@ -275,7 +275,7 @@ def _log_changes(
 
 async def watch_config_files(reloader: Reloader, *, is_enabled: Callable[[], bool]) -> None:
     """Reload the configuration after each change of its files; a reload logs problems.
-    `is_enabled`: whether changes are to be reloaded automatically at this moment.
+    `is_enabled`: whether changes are reloaded automatically at this moment.
 
     Runs until it is cancelled, or until it is known that files cannot be watched here."""
     await asyncio.sleep(_START_DELAY)

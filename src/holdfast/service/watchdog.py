@@ -63,7 +63,7 @@ class Watchdog:
             return
         log.critical(
             "The stop hangs: it has taken longer than %g s, and the process is ended. What was "
-            "accepted is in the store. Where everything stood:\n%s",
+            "accepted is in the store. Stacks of all threads:\n%s",
             seconds,
             dump_stacks(loop),
             extra={"action": "stop_timed_out"},

@@ -1,4 +1,4 @@
-"""The implementations of the store. Whatever opens the store of a home opens it here."""
+"""The implementations of the store. All code that opens the store of a home opens it here."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -34,7 +34,7 @@ def exit_now(code: int) -> NoReturn:
 def launchd_exit_code(code: int, environ: Mapping[str, str]) -> int:
     """The exit code under launchd.
 
-    launchd restarts a job for ever unless it exits with 0. An invalid configuration stays invalid
+    launchd restarts a job forever unless it exits with 0. An invalid configuration stays invalid
     until a person fixes it, so the process exits with 0 after it has reported the problem;
     `holdfast gateway start` tries again.
     """

@@ -38,7 +38,7 @@ class LazyTrustContext(ssl.SSLContext):
 
 @contextmanager
 def lazy_trust() -> Iterator[None]:
-    """Contexts that are made meanwhile, with whatever settings, read no certificates."""
+    """Contexts that are created meanwhile read no certificates, whatever their settings are."""
     made: list[ssl.SSLContext] = []
     read = ssl.SSLContext.load_default_certs
 

@@ -1,4 +1,4 @@
-"""Files that the owner uploaded to be sent: kept in the home until they are delivered."""
+"""Uploaded files of the owner, stored in the home until they are delivered."""
 
 import os
 import re

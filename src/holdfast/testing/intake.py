@@ -72,7 +72,7 @@ class RecordingIntake(Intake):
         yield ended()
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
-        """The last that was kept of that stream."""
+        """The last stored cursor of that stream."""
         for inbound in reversed(self.accepted):
             ours = (inbound.source.platform, inbound.source.account) == (platform, account)
             if ours and inbound.cursor is not None and inbound.cursor.name == name:
@@ -93,6 +93,6 @@ class RecordingIntake(Intake):
             return list(self.attempted)
 
     async def wait_for_disconnect(self) -> None:
-        """Somebody has told, since this was last asked, that its line is gone."""
+        """Whether the loss of the connection was reported since the last call."""
         await self._disconnected.wait()
         self._disconnected.clear()

@@ -11,7 +11,7 @@ USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
 
 
 class ManualReply:
-    """A reply that is said piece by piece, when whoever dictates says so."""
+    """A reply that is streamed piece by piece, when the test sends the pieces."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[str | ModelFailed | None] = asyncio.Queue()

@@ -67,7 +67,7 @@ class FetchTool:
         part = text[request.offset : request.offset + MAX_SHOWN]
         end = request.offset + len(part)
         if end < len(text):
-            part += f"\n[characters {request.offset} to {end} of {len(text)}: go on with offset]"
+            part += f"\n[characters {request.offset} to {end} of {len(text)}: continue with offset]"
         return ToolOutput(text=part or "[the page holds no text]")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:

@@ -61,7 +61,7 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WriteTool:
-    """Asked for again it attaches: the runner does a call once, whoever asks."""
+    """A repeated request attaches: the runner does each call once."""
 
     schema = make_schema("write", "Create or replace a file, parents included.", WriteArguments)
     toolset = "files"

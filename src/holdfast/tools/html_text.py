@@ -21,7 +21,7 @@ HEADING_PREFIXES = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 VOID_TAGS = frozenset({"br", "hr", "img", "input", "meta", "link"})
 CHARSET_PATTERN = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([a-zA-Z0-9_-]+)", re.IGNORECASE)
 
-# No page is written in these, and to read a long text by them takes for ever.
+# No page is written in these, and decoding a long text with them takes forever.
 _DOMAIN_CODECS = frozenset({"idna", "punycode"})
 
 

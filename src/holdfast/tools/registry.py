@@ -50,7 +50,7 @@ class ToolRegistry:
         return tuple(dict.fromkeys(tool.toolset for tool in self._tools))
 
     def for_toolsets(self, names: Iterable[str]) -> Toolbox:
-        """The toolbox of these toolsets, in whatever order they are named."""
+        """The toolbox of these toolsets, independent of their order."""
         toolset_names = frozenset(names)
         if toolset_names not in self._toolboxes:
             for name in sorted(toolset_names):

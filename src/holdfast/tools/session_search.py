@@ -50,7 +50,9 @@ class SessionSearchTool:
         asked = decode(SessionSearchArguments, arguments)
         here = await self._reads.read(GetSession(session_id=context.session_id))
         if here is None:
-            raise ToolFailed("this conversation has nothing in it yet, and nobody to search for")
+            raise ToolFailed(
+                "this conversation is empty and belongs to no person, so there is nothing to search"
+            )
         found = await self._reads.read(
             SearchQuery(
                 words=asked.words,

@@ -73,7 +73,7 @@ def render_result(result: CommandResult) -> ToolOutput:
 
 def _remark(result: CommandResult) -> tuple[str, ToolOutcome]:
     if result.lost:
-        text = "[nobody knows how this command ended: check before you repeat it]"
+        text = "[the result of this command is unknown: check before you repeat it]"
         return text, ToolOutcome.UNKNOWN
     if result.cancelled:
         return "[cancelled: it was killed and may have had an effect]", ToolOutcome.CANCELLED
@@ -104,7 +104,7 @@ class ProcessArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 WRITE_OUTCOME_UNKNOWN = (
-    "The gateway stopped while this was being written, and nobody knows whether it arrived. "
+    "The gateway stopped while this was being written; it is unknown whether it arrived. "
     "Look at the process before you write it again."
 )
 

@@ -18,7 +18,7 @@ from holdfast.documents.worker.text_buffer import TextBuffer, UnreadableDocument
 _MAX_FILE_BYTES = 64 * 2**20  # of one file in the archive, unpacked
 _MAX_TOTAL_BYTES = 128 * 2**20
 _MAX_RATIO = 250  # text compresses to a twentieth, and a zip bomb to a thousandth
-_RATIO_FREE_BYTES = 2**20  # too few to be a bomb, whatever the ratio
+_RATIO_FREE_BYTES = 2**20  # too few for a zip bomb, whatever the ratio
 _MAX_FILES = 20_000
 _ENCRYPTED_FLAG = 0x1
 _MAX_DEPTH = 256  # of nested XML elements

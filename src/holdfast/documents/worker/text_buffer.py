@@ -6,18 +6,18 @@ class UnreadableDocument(Exception):
 
 
 class LimitReached(Exception):
-    """There is more, and nobody asked for it."""
+    """The document has more text than was requested."""
 
 
 class TextBuffer:
-    """Owns the text so far. A document may be a thousand times longer than what is wanted of it,
-    so whoever adds to this is stopped with `LimitReached`."""
+    """Owns the text so far. A document may be a thousand times longer than the limit, so `add`
+    raises `LimitReached`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[str] = []
         self._length = 0
-        self._line_ends = 2  # line ends in a row: none stands at the beginning, or thrice
+        self._line_ends = 2  # consecutive line ends: none at the beginning, and never three
 
     @property
     def text(self) -> str:
@@ -34,7 +34,7 @@ class TextBuffer:
             raise LimitReached
 
     def new_line(self) -> None:
-        """What follows stands on a line of its own, with one empty line above it at most."""
+        """Begin a new line, with at most one empty line above it."""
         if self._line_ends < 2:
             self._line_ends += 1
             self._parts.append("\n")

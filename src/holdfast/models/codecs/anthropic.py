@@ -103,7 +103,7 @@ _STOPS = {
 
 
 class _PartialThinking:
-    """A thinking block on its way in: its pieces, and where it stands in the reply."""
+    """A thinking block that is being received: its pieces, and its place in the reply."""
 
     __slots__ = ("calls_before", "data", "signature", "text", "text_before")
 

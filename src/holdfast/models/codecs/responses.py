@@ -262,7 +262,7 @@ _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 
 def _extract_error(payload: bytes, target: ModelTarget) -> bytes:
-    """The error object of an event, which stands in it, or in the response in it."""
+    """The error object of an event: in the event itself, or in its response."""
     failed = decode_payload(_decode_failed, payload, target)
     error = failed.response.error if failed.response is not None else failed.error
     return b'{"error":' + bytes(error) + b"}" if error else payload

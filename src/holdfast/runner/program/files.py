@@ -35,7 +35,7 @@ MAX_MATCHES = 100
 MAX_MATCH_LINE = 300
 MAX_SEARCHED_FILE = 10 * 1024 * 1024
 SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-MAX_SECONDS = 30.0  # for one operation; a regular expression can run for ever
+MAX_SECONDS = 30.0  # for one operation; a regular expression can run forever
 
 Answer = dict[str, Any]
 

@@ -35,7 +35,7 @@ def filter_calls(steps: bytes) -> bool:
 
 
 def drop_bounding_set() -> None:
-    """No capability can be had again, whatever is executed."""
+    """No capability can be regained, whatever is executed."""
     number = 0
     while prctl(PR_CAPBSET_DROP, number):
         number += 1

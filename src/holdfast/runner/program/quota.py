@@ -14,7 +14,7 @@ from .event_loop import EventLoop
 MIN_PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
 MAX_PAUSE = 5.0
 FASTEST_DISK = 1 << 30  # bytes a second
-RECOUNT_SECONDS = 30.0  # somebody else's deletions could hide our growth from statvfs
+RECOUNT_SECONDS = 30.0  # deletions by other programs could hide our growth from statvfs
 MIN_OFFENCE = 1024 * 1024
 
 

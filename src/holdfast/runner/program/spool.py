@@ -46,7 +46,7 @@ def read_regular(path: str, folder: int | None = None) -> bytes | None:
 
 
 def read_record(path: str, folder: int | None = None) -> SpoolRecord | None:
-    """None also where somebody wrote nonsense over it."""
+    """None also if the file is invalid."""
     try:
         record = json.loads(read_regular(path, folder) or b"null")
     except (ValueError, RecursionError):
@@ -99,7 +99,7 @@ def write_atomically(path: str, record: SpoolRecord, *, durable: bool = False) -
 
 
 def decode_text(data: bytes) -> str:
-    """Text that can be stored and sent anywhere, whatever a command wrote."""
+    """Output of a command as text that can be stored and sent anywhere."""
     return data.decode(errors="replace").replace("\0", "\ufffd")
 
 

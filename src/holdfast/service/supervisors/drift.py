@@ -21,7 +21,7 @@ _WHY_OTHER_PROGRAM = "After a boot or a crash another one runs than the one you 
 class UnitProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that an installed unit does otherwise than it should."""
 
-    what: str  # goes on after the name of the file
+    what: str  # follows the name of the file
     why: str
     broken: bool = False  # a gateway cannot run by it
 
@@ -63,7 +63,7 @@ def describe_drift(problems: Sequence[UnitProblem], *, unit: Unit, file: Path) -
 
 
 def repair_command(unit: Unit) -> str:
-    """The command that writes the unit anew. It finds name and scope by itself, from the home."""
+    """The command that writes the unit again. It derives name and scope from the home."""
     usual = unit.name == UNIT_NAME and unit.scope is UnitScope.USER
     return REPAIR_COMMAND if usual else f"{REPAIR_COMMAND} --home {shlex.quote(str(unit.home))}"
 
@@ -105,7 +105,9 @@ def _check_exit_statuses(text: str) -> Iterator[UnitProblem]:
         yield UnitProblem(what=problem, why="A restart may end without a successor.")
     if never not in systemd_unit.parse_exit_statuses(text, "RestartPreventExitStatus"):
         problem = f"does not name that of a wrong configuration (RestartPreventExitStatus={never})"
-        yield UnitProblem(what=problem, why="It would be started for ever, to fail for ever.")
+        yield UnitProblem(
+            what=problem, why="systemd would restart it forever, and it would fail each time."
+        )
 
 
 def _check_type(text: str) -> Iterator[UnitProblem]:

@@ -135,7 +135,7 @@ def _unit_section(unit: Unit) -> Iterator[str]:
     if unit.scope is UnitScope.SYSTEM:
         yield "Wants=network-online.target"
         yield "After=network-online.target"
-    # Failed starts are retried for ever, with waits in between.
+    # Failed starts are retried forever, with waits in between.
     yield "StartLimitIntervalSec=0"
 
 

@@ -35,7 +35,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # "holdfast", or "holdfast-…" beside another one
     scope: UnitScope
     home: Path
-    program: tuple[str, ...]  # what stands in front of `gateway run`
+    program: tuple[str, ...]  # what precedes `gateway run`
     stop_seconds: float
     user: str = ""  # of a system unit; "": root
     group: str = ""
@@ -43,7 +43,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_stop_seconds(self) -> int | None:
-        """For those who count whole seconds; None: for ever."""
+        """In whole seconds; None: forever."""
         return None if math.isinf(self.stop_seconds) else math.ceil(self.stop_seconds)
 
     @property

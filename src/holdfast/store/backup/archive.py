@@ -130,8 +130,8 @@ def _tar_info(name: str, size: int, at: float) -> tarfile.TarInfo:
 
 
 class _ChecksumReader:
-    """A file that is summed up as it is read, and has the size it had at first whatever happens:
-    one that a command shortens meanwhile goes on with zeros, as a tar has to know it before."""
+    """A file whose checksum is computed while it is read. It always has its initial size, which a
+    tar archive must know in advance: if a command shortens it meanwhile, zeros follow."""
 
     def __init__(self, file: IO[bytes], size: int, progress: BytesCallback) -> None:
         self._file = file
@@ -250,7 +250,7 @@ def _decode_manifest(path: Path, body: bytes) -> BackupManifest:
 @contextmanager
 def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        file = open(path, "rb")  # noqa: SIM115 - apart, so that its own failure is told as that
+        file = open(path, "rb")  # noqa: SIM115 - its own error is reported differently
     except OSError as error:
         raise InvalidBackup(
             "{path} cannot be read: {error}. `holdfast backup list` shows all backups",

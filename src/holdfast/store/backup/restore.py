@@ -45,7 +45,7 @@ _PREVIOUS_SUFFIX = ".before-restore-"
 _MAX_FILE_NAME = 255  # bytes, on every file system that a home may be on
 _NUMBER_LENGTH = 8  # of them, for the number behind a name that is taken
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-# What can be made anew from the database, and would follow another one than is there then.
+# Rebuilt from the database; after a restore, they would belong to another one.
 _REBUILDABLE_FILES = tuple(f"search.db{suffix}" for suffix in ("", *_SIDE_FILES))
 
 
@@ -132,8 +132,8 @@ def staging_folder(home: Path, mark: str) -> Iterator[Path]:
 
 
 def _database_moves(staging: Path, mark: str) -> Iterator[FileMove]:
-    """The log goes first: SQLite would take it for the new file's own. Whatever is set aside keeps
-    the names that belong together, so that it can be opened as it was."""
+    """The WAL first: SQLite would apply it to the new file. Files that are moved away keep matching
+    names, so that they can still be opened."""
     database_backup = f"{DATABASE}{_PREVIOUS_SUFFIX}{mark}"
     for suffix in _SIDE_FILES:
         side_file_backup = (

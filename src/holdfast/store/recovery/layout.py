@@ -92,7 +92,7 @@ def _table_layout(db: apsw.Connection, name: str, *, min_columns: int = 0) -> Tr
 
 
 def _index_layout(db: apsw.Connection, name: str, tables: Mapping[str, TreeLayout]) -> TreeLayout:
-    """A partial index is no copy, whatever columns it has."""
+    """A partial index is not a copy, even with all columns."""
     columns = tuple(_index_columns(db, name))
     found = db.execute("SELECT tbl_name, sql FROM sqlite_schema WHERE name = ?", (name,))
     [(table, sql)] = [(str(table), str(sql)) for table, sql in found]

@@ -199,7 +199,7 @@ def _unlist_messages(db: apsw.Connection) -> None:
 
 
 def _count_usage(db: apsw.Connection) -> None:
-    """Anew: what was counted on the way may have been inserted before its session."""
+    """Counted again: a row may have been counted before its session was inserted."""
     if db.pragma("user_version") >= _FIRST_WITH_SUMS:
         db.execute(
             "DELETE FROM usage_counted; DELETE FROM usage_sums;"

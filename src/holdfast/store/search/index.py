@@ -88,7 +88,7 @@ class SearchIndex:
         self._thread = StoreThread("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
-        self._due: float | None = None  # when changes are to be indexed; None: there are none
+        self._due: float | None = None  # when to index changes; None: there are none
         # Sessions to index, in order of their changes; True: from the start.
         self._pending: dict[SessionId, bool] = {}
         self._read_up_to: ChangePosition | None = None  # all later changes are still to be read
@@ -127,12 +127,12 @@ class SearchIndex:
         return await self._submit(self._describe)
 
     async def rebuild(self) -> SearchIndexStatus:
-        def anew(_: apsw.Cursor) -> SearchIndexStatus:
+        def rebuild(_: apsw.Cursor) -> SearchIndexStatus:
             self._discard()
             self._catch_up()
             return self._describe(self._open_db().cursor())
 
-        return await self._submit(anew)
+        return await self._submit(rebuild)
 
     def _submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         if self._loop is None or self._thread.ended:
@@ -179,7 +179,7 @@ class SearchIndex:
     def _run_request(self, request: StoreRequest) -> None:
         try:
             request.result = self._with_rebuild(lambda: request.work(self._open_db().cursor()))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+        except Exception as error:  # noqa: BLE001 - raised where the request is awaited
             request.error = errors.to_store_error(error, self._path)
             self._close()
         resolve_requests(request.future.get_loop(), (request,))
@@ -277,7 +277,7 @@ class SearchIndex:
         self._pending.pop(session_id, None)
         with cursor.connection:
             index_file.delete_session(cursor, session_id)
-        # Its words are in the log still, which is begun anew here.
+        # Its words are still in the WAL, which is restarted here.
         cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _describe(self, cursor: apsw.Cursor) -> SearchIndexStatus:

@@ -77,7 +77,7 @@ class ReaderThread(AbstractAsyncContextManager["ReaderThread"]):
         try:
             cursor.execute("BEGIN")
             request.result = request.work(cursor)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+        except Exception as error:  # noqa: BLE001 - raised where the request is awaited
             request.error = errors.to_store_error(error, self._path)
             if self._on_damage is not None and isinstance(error, errors.DAMAGE_ERRORS):
                 self._on_damage(str(error))

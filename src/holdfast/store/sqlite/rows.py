@@ -137,7 +137,7 @@ UNDONE_COLUMN = (
 
 
 def decode_record(row: Row) -> TranscriptRecord:
-    """With `UNDONE_COLUMN` as one more column, where that is asked for."""
+    """`UNDONE_COLUMN` may be one more column."""
     return TranscriptRecord(
         seq=row[0],
         turn_id=row[1],

@@ -1,4 +1,4 @@
-"""Runs the misbehaving model server until it is told to stop."""
+"""Runs the misbehaving model server until it is stopped."""
 
 import argparse
 import asyncio

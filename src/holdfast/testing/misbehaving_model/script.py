@@ -98,7 +98,7 @@ class ScriptedFault(StrEnum):
     HALF_JSON = "half_json"  # an event ends in the middle of its JSON, and so does the stream
     SILENCE = "silence"  # the request is taken and never answered
     STALL = "stall"  # half of the answer, and then nothing
-    COMMENTS = "comments"  # keep-alive comments for ever, and never a token
+    COMMENTS = "comments"  # keep-alive comments forever, and never a token
     DROP = "drop"  # the connection is closed before any answer
     HTML = "html"  # 200 and a web page
     JSON_ERROR = "json_error"  # 200 and an error object
@@ -156,7 +156,7 @@ class ReplyScript:
         self._used.clear()
 
     def choose(self, conversation: RequestSummary) -> ScriptedReply | None:
-        """The step that is due; None: nobody scripted this request."""
+        """The next step; None: the script has none for this request."""
         asked = conversation.user_text
         if self._posted:
             step = self._take_posted(asked)

@@ -47,7 +47,7 @@ def _options() -> argparse.Namespace:
         type=Backlog,
         choices=list(Backlog),
         default=Backlog.UNTIL_ACKED,
-        help="what is kept for a bot that is away",
+        help="which messages are stored for a bot that is offline",
     )
     return parser.parse_args()
 

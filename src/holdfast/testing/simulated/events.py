@@ -21,7 +21,7 @@ class UpdateKind(StrEnum):
 
 
 class RepliedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The message that another one replies to, as it was then."""
+    """The message that another one replies to, with its text at that time."""
 
     message_id: str
     text: str

@@ -103,7 +103,7 @@ def to_lookup_result(reply: VendorReply) -> Receipt | None:
 
 
 def to_receipt(reply: VendorReply) -> Receipt:
-    """The receipt, or raises the `SendError` that the reply stands for."""
+    """The receipt; raises the matching `SendError` for a failure."""
     match reply:
         case VendorReply(
             verdict=VendorVerdict.TAKEN | VendorVerdict.REPEATED, message_id=str(message_id)

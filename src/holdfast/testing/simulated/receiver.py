@@ -155,7 +155,7 @@ class SimulatedReceiver:
         except NotAddressed as error:
             log.debug("%s: %s", update.id, error, extra={"action": "update_ignored"})
         except NotAllowed as error:
-            # Acknowledged too: else it would come back for ever and block the rest.
+            # Acknowledged too: otherwise it would come back forever and block the rest.
             log.info(
                 "Update %d of user %s was dropped: %s",
                 update.id,

@@ -75,7 +75,7 @@ class EgressProxy:
             browser[1].close()
 
     async def _handle_request(self, browser: Pipe) -> None:
-        # Anybody on this machine can connect: who says nothing keeps no socket of the gateway's.
+        # Any program on this machine can connect; one that sends nothing must not hold a socket.
         async with asyncio.timeout(self._connect_limit):
             head = await browser[0].readuntil(b"\r\n\r\n")
         try:
@@ -126,7 +126,7 @@ class EgressProxy:
             browser[1].write(_format_head(first, headers))
             await _copy(site[0], browser[1])
         finally:
-            # Also where there was no answer: a browser that is told nothing waits for ever.
+            # Also where there was no answer: a browser without a response waits forever.
             browser[1].close()
 
     async def _connect(self, host: str, port: str) -> Pipe:
@@ -169,7 +169,7 @@ def _parse_request(head: bytes) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 def _split_target(target: str) -> tuple[str, str, str]:
-    """Host, port and path of what a proxy is asked for."""
+    """Host, port and path of a request to a proxy."""
     try:
         parts = urlsplit(target)
         host, port = parts.hostname, str(parts.port or 80)

@@ -34,7 +34,7 @@ _FLAGS = (
 
 
 class ChromiumLauncher(msgspec.Struct, frozen=True, kw_only=True):
-    """How a browser is started: the program, and whether bubblewrap stands around it."""
+    """How a browser is started: the program, and whether bubblewrap confines it."""
 
     chromium: str
     bwrap: str | None  # None: it has only the sandbox it brings along, if that
@@ -46,7 +46,7 @@ class ChromiumLauncher(msgspec.Struct, frozen=True, kw_only=True):
         return (*_FLAGS, "--no-sandbox") if unsandboxed else _FLAGS
 
     def write_script(self, profile: Path) -> Path:
-        """A program to start in chromium's place. Written anew: the walls are this process's."""
+        """A program to start instead of chromium, written for the sandbox of this process."""
         inside = self._sandboxed_command(profile) if self.bwrap else [self.chromium]
         script = profile / "start"
         script.write_text(f'#!/bin/sh\nexec {shlex.join(inside)} "$@"\n', encoding="utf-8")

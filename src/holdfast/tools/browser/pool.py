@@ -139,7 +139,7 @@ class BrowserPool:
             slot.opening.add_done_callback(lambda done: self._on_opened(session_id, slot, done))
         await asyncio.shield(slot.opening)
         if slot.session is None:
-            raise ToolFailed("the browser was closed as soon as it was open")
+            raise ToolFailed("the browser exited right after its start")
         return slot.session
 
     def _on_opened(

@@ -112,7 +112,7 @@ class BrowserSession:
         page.on("crash", lambda _: self._notices.append("The page crashed: open it again."))
 
     async def _on_dialog(self, dialog: "Dialog") -> None:
-        """Nobody is there to click, and a page with an open dialog stands still."""
+        """Dismisses it: a page with an open dialog does not respond."""
         self._notices.append(f"The page showed a {dialog.type}: {dialog.message[:500]!r}.")
         if dialog.type in ("alert", "beforeunload"):
             await dialog.accept()

@@ -73,7 +73,7 @@ def unescape_quoted(text: str) -> str:
 
 
 def expand_braces(text: str) -> list[str]:
-    """All words that a word with live braces stands for, but no more than a few dozen."""
+    """The expansion of a word with active braces, up to a few dozen words."""
     if BRACE_OPEN not in text:
         return [_restore_braces(text)]
     return [_restore_braces(word) for word in _expand_nested(text, 0)[:MAX_BRACE_WORDS]]
@@ -210,7 +210,7 @@ def _apply_operator(
 ) -> str:
     default = words[0] if words else ""
     if operator in (":-", "-", ":=", "="):
-        # With a value that nobody knows, the default is what may well be meant.
+        # If the value is unknown, the default may apply.
         result = value or default
         if operator in (":=", "=") and not value:
             shell.variables[name] = result
@@ -307,7 +307,7 @@ class WordExpander:
         return expand_braces(text.replace(WORD_SPLIT, " ").replace(BRACE_COMMA, ","))[0]
 
     def run_substitutions(self, node: "Node") -> None:
-        """Run whatever would run for the value of this node, whatever it is."""
+        """Judge everything that would run for the value of this node."""
         if node.type in _SUBSTITUTION_NODES:
             self._expand(node, quoted=True)
             return
@@ -361,7 +361,7 @@ class WordExpander:
         )
 
     def _expand_string(self, node: "Node", *, literal: "Unescape") -> str:
-        """What is expanded in a text, and what stands between it, which has no nodes."""
+        """The expansions in a text, and the plain text between them, which has no nodes."""
         source = node.text or b""
         at, pieces = 0, []
         for child in node.children:

@@ -64,7 +64,7 @@ def _perl(run: ProgramCall) -> PathActions:
 
 
 def edits_in_place(run: ProgramCall) -> bool:
-    """Whether what it reads goes back to where it was, and to nobody else."""
+    """Whether it writes what it reads only to the same place."""
     if run.program not in ("sed", "gsed"):
         return False
     options = run.options("efl", ("expression", "file"))

@@ -69,7 +69,7 @@ _WORD_NODES = ("word", "string", "raw_string", "concatenation")
 
 
 class StatementContext(RedirectionContext, Protocol):
-    """Who reads, and walks what stands inside a statement."""
+    """Walks what is inside a statement, for its reader."""
 
     concurrency: ConcurrencyTracker
 

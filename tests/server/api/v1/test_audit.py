@@ -282,4 +282,4 @@ def test_the_audit_command_reads_the_store_when_no_gateway_runs(tmp_path: Path) 
         await store._submit(change)
 
     query_store(home, tamper, purpose="a test")
-    assert "row 2 is not as it was written" in run_audit(home, "verify", code=1)
+    assert "row 2 was changed after it was written" in run_audit(home, "verify", code=1)

@@ -144,7 +144,7 @@ def _chain_problems(row: tuple[Any, ...], before: AuditChainLink) -> list[str]:
     if row[0] != before.seq + 1:
         faults.append(f"rows {before.seq + 1} to {row[0] - 1} are missing")
     elif chain_hash(before.hash, *row[:10]) != row[10]:
-        faults.append(f"row {row[0]} is not as it was written, or the one before it is not")
+        faults.append(f"row {row[0]} was changed after it was written, or the row before it was")
     if row[12] is not None and (row[9] is None or salted_digest(row[11], row[12]) != row[9]):
         faults.append(f"the words of row {row[0]} are not as they were written")
     return faults

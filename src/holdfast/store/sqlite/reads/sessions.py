@@ -141,7 +141,7 @@ def _list_conditions(
 
 
 def _like_pattern(text: str) -> str:
-    """A pattern that is found wherever the text is, whatever characters it is made of."""
+    """A LIKE pattern that finds the text anywhere; its special characters are escaped."""
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{text}%"
@@ -290,7 +290,7 @@ _OF_LAST_HOURS = (
     f"{_in_last_hours('s.route = ?1')} UNION ALL {_in_last_hours('s.principal = ?2')}"
     f" UNION ALL SELECT s.id FROM sessions s WHERE s.id = {_CURRENT} AND {_NO_SUBAGENT}"
 )
-# The ?4 sessions that were active last, whoever has them.
+# The ?4 sessions of all people that were active last.
 _LAST_ACTIVE = " UNION ALL ".join(
     f"SELECT * FROM (SELECT * FROM sessions WHERE ({_HAS_ENDED}) = {ended}"
     " ORDER BY active_at DESC, id LIMIT ?4)"

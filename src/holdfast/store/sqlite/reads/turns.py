@@ -49,7 +49,7 @@ def turns_of_session(
 
 
 def recent_turns(cursor: apsw.Cursor, *, choice: TurnQuery) -> list[TurnOutline]:
-    """By their ids, which sort by when they were made: no index is kept up for this."""
+    """By their ids, which sort by creation time: this needs no index."""
     if choice.state is TurnRowState.OPEN:
         which = (
             f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns INDEXED BY turns_open"
@@ -200,7 +200,7 @@ def _neighbour(cursor: apsw.Cursor, turn: TurnRow, side: str, order: str) -> Tur
 
 
 def _last_activity(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
-    """When all that stands before is over."""
+    """When everything before it has ended."""
     ((last,),) = cursor.execute(
         "SELECT max(coalesce(finished_at, started_at)) FROM steps WHERE turn_id = ? AND seq <= ?",
         (turn.id, seq),

@@ -138,7 +138,7 @@ def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
 
 
 def _save_words(cursor: apsw.Cursor, seq: int, act: AuditEntry) -> str:
-    """The words are kept beside their row; the row has their digest."""
+    """The text is stored beside the row, which has its digest."""
     body = _encode_json(_redact_words(cursor, act.words)).decode()
     (salt,) = cursor.execute("SELECT lower(hex(randomblob(16)))").fetchall()[0]
     cursor.execute(
@@ -378,7 +378,7 @@ def _record_call(
     facts: dict[str, AuditValue],
     arguments: str,
 ) -> None:
-    # What no tool can be called is a word of the model, and is kept as one.
+    # A name that no tool can have is text of the model, and is stored as such.
     named = _TOOL_NAME.fullmatch(tool) is not None
     words = {"tool": "" if named else tool, "arguments": arguments}
     asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (position.turn_id,)).get
@@ -484,7 +484,7 @@ def _record_command_row(
             actor=actor,
             at=effect.at,
             session_id=session_id,
-            # Whatever is no command was carried out as one: an answer to a question.
+            # A message that is not a command was executed as one: an answer to a question.
             subject=name[:_MAX_COMMAND_NAME] if name.startswith("/") else "",
             outcome=outcome,
             facts=_command_facts(effect),
@@ -495,7 +495,7 @@ def _record_command_row(
 
 
 def _command_facts(effect: CommandEffect) -> dict[str, str | int | float | bool | None]:
-    """Where a chat goes on from now on."""
+    """The session in which a chat continues."""
     fork = effect.fork.session_id if effect.fork is not None else None
     to = effect.new_session or effect.resume or fork
     return {} if to is None else {"to": to}

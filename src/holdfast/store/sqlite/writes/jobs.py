@@ -71,7 +71,7 @@ def change_job(cursor: apsw.Cursor, *, change: JobChange) -> bool:
 
 
 def _remove_job(cursor: apsw.Cursor, job_id: JobId) -> bool:
-    """With its history; what runs goes on to its end."""
+    """With its history. A run that has begun continues to its end."""
     cursor.execute("DELETE FROM job_runs WHERE job_id = ?", (job_id,))
     cursor.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
     return bool(cursor.connection.changes())

@@ -155,7 +155,7 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
 def resume_session(
     cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float
 ) -> None:
-    """The route goes on there; whatever kept the session from going on is lifted."""
+    """The route continues there. Suspension, end and marks of the session are cleared."""
     cursor.execute(
         "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2,"
         " resume_pending = NULL, resume_reason = NULL, last_resume_marked_at = NULL"
@@ -166,7 +166,7 @@ def resume_session(
         raise StoreError(
             "session {session_id} does not exist and cannot be resumed", session_id=session_id
         )
-    # One whose own chat has gone on elsewhere is at home where it goes on.
+    # If its own chat continues in another session, its route becomes the one that resumes it.
     cursor.execute(
         "UPDATE sessions SET route = ?2 WHERE id = ?1 AND NOT EXISTS"
         " (SELECT 1 FROM routes r WHERE r.key = sessions.route AND r.session_id = ?1)",

@@ -81,7 +81,7 @@ _ROUTE_TARGET = "(SELECT session_id FROM routes WHERE key = ?1)"
 
 
 def route_target(cursor: apsw.Cursor, route: SessionKey) -> RouteTarget | None:
-    """Where a route points, whether or not it can go on there."""
+    """The session that a route points to, whether or not it can continue."""
     row = cursor.execute(
         "SELECT s.id, s.active_at, s.suspended, s.ended_at, s.resume_pending, s.auto_reset_told,"
         " s.auto_reset_reason, s.previous_id, s.note_owed, s.resume_reason, b.mode"
@@ -207,7 +207,7 @@ def open_new_session(
     opening: SessionReset | None,
     at: float,
 ) -> SessionId:
-    """The session that the route goes on in: this one, unless another was quicker."""
+    """The session in which the route continues: this one, unless another was faster."""
     known = continuable_session(route_target(cursor, route))
     if known is not None and (opening is None or known != opening.previous):
         return known

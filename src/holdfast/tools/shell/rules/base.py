@@ -47,7 +47,7 @@ HAZARD_RULES = (
     HazardRule(
         name="fork-bomb",
         level=CommandRisk.FORBIDDEN,
-        why="It would start itself over and over until the machine stands still.",
+        why="It would start itself over and over until the machine no longer responds.",
         hazard=Hazard.FORK_BOMB,
     ),
     HazardRule(
@@ -65,7 +65,7 @@ HAZARD_RULES = (
     HazardRule(
         name="hidden-code",
         level=CommandRisk.DANGEROUS,
-        why="It would run code that is encoded so that nobody sees what it does.",
+        why="It would run encoded code, which hides what it does.",
         hazard=Hazard.HIDDEN_CODE,
     ),
     HazardRule(
@@ -83,7 +83,7 @@ HAZARD_RULES = (
     HazardRule(
         name="foreign-library",
         level=CommandRisk.DANGEROUS,
-        why="It would load code from outside the workspace into whatever it runs.",
+        why="It would load code from outside the workspace into the programs that it runs.",
         hazard=Hazard.FOREIGN_LIBRARY,
     ),
     HazardRule(

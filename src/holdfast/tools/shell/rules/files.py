@@ -110,7 +110,7 @@ PERMISSION_RULES = (
     ProgramRule(
         name="run-as-another",
         level=CommandRisk.DANGEROUS,
-        why="It would make a program run with the rights of another user, whoever starts it.",
+        why="It would make a program run with its owner's rights, whoever starts it.",
         programs=word_set("chmod install"),
         matches=lambda run: any(_is_setuid(word, run) for word in run.args),
     ),

@@ -147,21 +147,21 @@ MACHINE_RULES = (
     ProgramRule(
         name="switch-off",
         level=CommandRisk.FORBIDDEN,
-        why="It would switch the machine off or start it anew, and end everything on it.",
+        why="It would shut down or restart the machine, and end everything on it.",
         programs=word_set("shutdown poweroff reboot halt"),
         matches=lambda run: not {"--help", "-c", "--version"} & set(run.args),
     ),
     ProgramRule(
         name="switch-off-by-service",
         level=CommandRisk.FORBIDDEN,
-        why="It would switch the machine off or start it anew, and end everything on it.",
+        why="It would shut down or restart the machine, and end everything on it.",
         programs=word_set("systemctl loginctl"),
         matches=lambda run: bool(_SHUTDOWN_VERBS & _operands(run)),
     ),
     ProgramRule(
         name="switch-off-by-init",
         level=CommandRisk.FORBIDDEN,
-        why="It would switch the machine off or start it anew, and end everything on it.",
+        why="It would shut down or restart the machine, and end everything on it.",
         programs=word_set("init telinit"),
         matches=_sets_runlevel,
     ),
@@ -198,7 +198,7 @@ MACHINE_RULES = (
     ProgramRule(
         name="kill-by-file",
         level=CommandRisk.DANGEROUS,
-        why="It would end whatever process uses that file or port.",
+        why="It would end any process that uses that file or port.",
         programs=word_set("fuser"),
         matches=lambda run: run.options("n").has("k", "kill"),
     ),
@@ -228,7 +228,7 @@ MACHINE_RULES = (
     ProgramRule(
         name="run-later",
         level=CommandRisk.DANGEROUS,
-        why="It would have something run later, when nobody looks.",
+        why="It would schedule a command to run later, unattended.",
         programs=word_set("at batch"),
         matches=lambda run: not run.options("qfm").has("lrcd"),
     ),
@@ -251,7 +251,7 @@ MACHINE_RULES = (
     ProgramRule(
         name="mine-coins",
         level=CommandRisk.DANGEROUS,
-        why="It would spend this machine's power on somebody's coins.",
+        why="It would mine cryptocurrency on this machine.",
         programs=word_set("xmrig minerd cgminer bfgminer cpuminer"),
     ),
     PathRule(

@@ -281,14 +281,14 @@ PUBLISHING_RULES = (
     ProgramRule(
         name="publish-a-package",
         level=CommandRisk.DANGEROUS,
-        why="It would publish a package or an image for everybody.",
+        why="It would publish a package or an image.",
         programs=frozenset(_PUBLISH_VERBS),
         matches=_publishes,
     ),
     ProgramRule(
         name="upload-a-package",
         level=CommandRisk.DANGEROUS,
-        why="It would publish a package for everybody.",
+        why="It would publish a package.",
         programs=word_set("python python3"),
         matches=_uploads_package,
     ),

@@ -262,7 +262,7 @@ DATABASE_RULES = (
     ProgramRule(
         name="reset-a-database",
         level=CommandRisk.DANGEROUS,
-        why="It would drop a database and begin it anew.",
+        why="It would drop a database and create it again.",
         programs=word_set(
             "rails rake bin/rails python python3 manage.py django-admin prisma npx yarn pnpm bunx"
             " php artisan mix alembic bundle console sequelize"
@@ -415,7 +415,7 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="open-an-account",
         level=CommandRisk.DANGEROUS,
-        why="It would give somebody rights or keys in a cloud account, or open it to everybody.",
+        why="It would grant rights or keys in a cloud account, or make it public.",
         programs=word_set("aws gcloud az gsutil"),
         matches=_grants_access,
     ),
