@@ -4,21 +4,15 @@ In the pseudo-locale a marked text is ⟦…⟧. What is left outside of the bra
 programs and people type, or data.
 """
 
-import gettext
 import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 from tests.cli.test_help import command_paths
 from tests.support.command_line import Cli, CliGateway
 
-from holdfast.cli.common.language import choose_language, translate_command
 from holdfast.cli.root import cli as root
-from holdfast.core.text.translation import ENGLISH, use_catalogue
 
 SHELL = {"LC_ALL": "en_XA.UTF-8"}
 _MARKED = re.compile(r"⟦[^⟦⟧]*⟧")
@@ -35,29 +29,17 @@ def unmarked(text: str) -> str:
     return _TRUNCATED.sub("", text)
 
 
-@pytest.fixture
-def pseudo_locale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("dgettext", "dngettext"):  # set by `choose_language`, and restored afterwards
-        monkeypatch.setattr(gettext, name, vars(gettext)[name])
-    monkeypatch.setenv("LC_ALL", SHELL["LC_ALL"])
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-    with use_catalogue(ENGLISH):
-        choose_language([])
-        yield
-
-
-def test_the_help_of_every_command_is_marked(pseudo_locale: None) -> None:
+def test_the_help_of_every_command_is_marked(cli: Cli) -> None:
     paths = [*command_paths(root)]
     assert len(paths) > 80
     names = {name for path in paths for name in path} | {"holdfast"}
     for path in paths:
-        shown = CliRunner().invoke(translate_command(root), [*path, "--help"], prog_name="holdfast")
-        left = unmarked(shown.output)
-        left = re.sub(r"\[[^\s\]]+\]", "", left)  # choices, ranges, optional arguments
+        shown = cli(*path, "--help", **SHELL).stdout
+        left = re.sub(r"\[[^\s\]]+\]", "", unmarked(shown))  # choices, ranges, optional arguments
         left = re.sub(r"(?<!\S)--?[\w-]+", "", left)  # options
         words = [word for word in re.findall(r"[\w-]+", left) if _WORD.search(word)]
         wrong = [word for word in words if word not in names and not word.isupper()]
-        assert not wrong, (path, wrong, shown.output)
+        assert not wrong, (path, wrong, shown)
 
 
 # What the commands below print besides texts: paths, ids, names of files and programs, units.

@@ -50,7 +50,7 @@ def test_piped_input_that_is_not_valid_text_is_sent_with_replacement_characters(
 def test_a_home_whose_name_is_not_valid_text_is_one_message(tmp_path: Path) -> None:
     refused = holdfast(tmp_path, "status", HOLDFAST_HOME=os.fsdecode(bytes(tmp_path) + b"/h\xfc"))
     assert refused.returncode == exit_codes.CONFIG_EXIT
-    assert b"its name is not UTF-8" in refused.stderr
+    assert b"the name of the home directory is not UTF-8" in refused.stderr
     assert b"Traceback" not in refused.stderr
 
 
