@@ -62,6 +62,7 @@ def compare_turns(programs: dict[str, Path], folder: Path, *, rounds: int) -> di
         "64 sessions: turns per second": _figures(many, "turns_per_second"),
         "64 sessions: p99, ms": _figures(many, "p99"),
         "1 session: CPU per turn, ms": _figures(one, "cpu_ms"),
+        "1 session: turns per second": _figures(one, "turns_per_second"),
         "1 session: p50, ms": _figures(one, "p50"),
     }
 
