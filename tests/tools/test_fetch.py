@@ -11,9 +11,9 @@ from aiohttp import web
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.net import IpAddress, is_public
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.text.html import decode_page, html_to_text
 from holdfast.core.turns.tool import ToolContext, ToolFailed
 from holdfast.tools.fetch import FetchTool
-from holdfast.tools.html_text import decode_page, html_to_text
 
 PAGE = """<html><head><title>A  title</title><style>p {}</style></head><body>
 <script>var x = "<p>no</p>"</script><h1>Head</h1><p>Some <b>bold</b>
@@ -220,10 +220,10 @@ def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not() -> None
 
 def test_broken_html_is_read_as_far_as_it_goes() -> None:
     assert (
-        html_to_text("<p>a<div><a href=x>b</a></p></span><script>z", "http://h/")
+        html_to_text("<p>a<div><a href=x>b</a></p></span><script>z", base="http://h/")
         == "a\n[b](http://h/x)"
     )
-    assert html_to_text("<" * 1000 + "x", "") != ""
+    assert html_to_text("<" * 1000 + "x") != ""
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_broken_html_is_read_as_far_as_it_goes() -> None:
 )
 def test_a_page_with_only_unclosed_tags_is_parsed_in_linear_time(piece: str) -> None:
     """The parser of the library would look for the end of each through all that follows."""
-    assert html_to_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, "http://h/").startswith(
+    assert html_to_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, base="http://h/").startswith(
         "hello"
     )
 

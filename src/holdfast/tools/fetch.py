@@ -111,7 +111,7 @@ class FetchTool:
             raise ToolFailed(f"{host} {PRIVATE_ADDRESS_REFUSED}")
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
-        from holdfast.tools.html_text import decode_page, html_to_text  # noqa: PLC0415 - few pages are
+        from holdfast.core.text.html import decode_page, html_to_text  # noqa: PLC0415 - few pages are
 
         kind = response.content_type
         if not any(mark in kind for mark in TEXT_TYPES):
@@ -124,5 +124,5 @@ class FetchTool:
         text = decode_page(bytes(data[: self._max_bytes]), response.charset)
         if "html" in kind:
             # Two megabytes of markup take a second: not on the loop.
-            text = await asyncio.to_thread(html_to_text, text, str(response.url))
+            text = await asyncio.to_thread(html_to_text, text, base=str(response.url))
         return text if response.status < 400 else f"[HTTP {response.status}]\n{text}"

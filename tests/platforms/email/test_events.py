@@ -283,7 +283,7 @@ def test_a_page_is_read_with_all_its_oddities() -> None:
         f'<img src="data:{"A" * 9000}"> <a href="https://x.test/?a=1&amp;b">here</a> <3'
     )
     text = parse_mail(b"Content-Type: text/html\n\n" + page.encode()).text
-    assert text == "one < two & three\n\nhere (https://x.test/?a=1&b) <3"
+    assert text == "one < two & three\n\n[here](https://x.test/?a=1&b) <3"
 
 
 LARGE = 5 * 2**20  # bytes: more of the same is no more work

@@ -2,8 +2,8 @@
 
 import pytest
 
+from holdfast.core.text.html import html_to_text
 from holdfast.platforms.email.events import split_reply
-from holdfast.platforms.email.mime import html_to_text
 
 ANSWERED = """Yes, please.
 
@@ -94,9 +94,9 @@ def test_a_page_is_the_text_that_its_reader_sees() -> None:
       <ul><li>one</li><li>two</li></ul><pre>a
   b</pre><table><tr><td>1</td><td>2</td></tr></table>
       <blockquote>you said <blockquote>I said</blockquote></blockquote></body>"""
-    assert html_to_text(page) == (
-        "Hello Bot,\nsee this (https://example.org/x) and https://example.org\n\n- one\n- two\n\n"
-        "a\n  b\n\n1\t2\n\n> you said\n>\n>> I said"
+    assert html_to_text(page, with_title=False) == (
+        "Hello Bot,\nsee [this](https://example.org/x) and https://example.org\n\n- one\n- two\n\n"
+        "a\n  b\n\n1 | 2\n\n> you said\n>\n>> I said"
     )
 
 

@@ -98,7 +98,7 @@ async def test_credentials_are_checked_without_presence_or_closing_another_conne
     async with new_platform(server, tmp_path).connect(intake):
         known = await check_account(opening("pw-bot"))
         assert (known.name, known.chat_link) == (BOT, f"xmpp:{BOT}")
-        with pytest.raises(ConnectRefused, match="does not let bot@localhost in"):
+        with pytest.raises(ConnectRefused, match="rejects the login of bot@localhost"):
             await check_account(opening("wrong"))
         assert intake.disconnects == []
     assert not (tmp_path / "none").exists()

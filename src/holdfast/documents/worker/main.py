@@ -62,9 +62,9 @@ def _reader_for(kind: str) -> Callable[[bytes, TextBuffer], None]:
 
 
 def _read_html(data: bytes, buffer: TextBuffer) -> None:
-    from holdfast.tools.html_text import decode_page, html_to_text  # noqa: PLC0415 - for HTML alone
+    from holdfast.core.text.html import decode_page, html_to_text  # noqa: PLC0415 - for HTML alone
 
-    buffer.add(html_to_text(decode_page(data, None), ""))
+    buffer.add(html_to_text(decode_page(data, None)))
 
 
 def _read_office(kind: str, data: bytes, buffer: TextBuffer) -> None:

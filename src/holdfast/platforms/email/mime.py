@@ -16,12 +16,11 @@ from email.header import Header, decode_header
 from email.message import Message
 from email.parser import BytesHeaderParser
 from email.utils import getaddresses
-from html.parser import HTMLParser
 from itertools import product
 
 import msgspec
 
-from holdfast.core.text.html import close_html_tags
+from holdfast.core.text.html import html_to_text
 
 _MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")  # longer ones are ignored
 _ADDRESS = re.compile(r"[^@\s<>,;:\"()]+@[^@\s<>,;:\"()]+")
@@ -45,15 +44,8 @@ _BLANK = re.compile(rb"\r?\n")
 _REST_OF_BOUNDARY = re.compile(rb"(--)?[ \t]*(?:\r?\n|\Z)")
 _CONTENT_HEADERS = ("Content-Type", "Content-Disposition", "Content-Transfer-Encoding")
 
-_HIDDEN_TAGS = frozenset({"head", "script", "style", "title", "template", "noscript"})
-_LINE_TAGS = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
-_PARAGRAPH_TAGS = frozenset(
-    {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"}
-)
-_VOID_TAGS = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
 _MAX_HTML_LENGTH = 500_000  # characters: several times what the agent gets
 _MAX_TAGS = 20_000  # more than in any real mail
-_MAX_QUOTE_DEPTH = 20  # nested quotes
 
 _MAX_TEXT_BYTES = 300_000  # of all text parts: several times what the agent gets
 _MAX_ENCODING_FACTOR = 4  # encoded bytes per decoded byte
@@ -241,123 +233,6 @@ def _decode_base64(body: bytes) -> bytes:
         return binascii.a2b_base64(characters[: len(characters) // 4 * 4])
 
 
-def html_to_text(*pages: str) -> str:
-    """The visible text of HTML pages, one below the other. Never raises. Quotes are marked by "> ",
-    as in plain mail."""
-    reader = _HtmlText()
-    try:
-        for page in pages:
-            reader.read_page(close_html_tags(page[:_MAX_HTML_LENGTH]))
-    except _TooManyTags:
-        return f"{reader.text()}\n\n[The page goes on: it has more than {_MAX_TAGS} tags]"
-    return reader.text()
-
-
-class _TooManyTags(Exception):
-    """The page has more than the maximum number of tags."""
-
-
-class _HtmlText(HTMLParser):
-    """Owns the lines so far, each with its quote depth."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._lines: list[tuple[int, str]] = []
-        self._line = ""
-        self._quotes = 0
-        self._hidden_tags: list[str] = []
-        self._preformatted = 0
-        self._link = ""
-        self._link_start = 0
-        self._tags = 0
-
-    def read_page(self, page: str) -> None:
-        """Tags that the previous page left open are closed."""
-        self.feed(page)
-        self.close()
-        self._end_line()
-        self.reset()
-        self._quotes = self._preformatted = 0
-        self._hidden_tags.clear()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._count()
-        if tag in _HIDDEN_TAGS:
-            self._hidden_tags.append(tag)
-        if self._hidden_tags:
-            return
-        if tag in _LINE_TAGS or tag in _PARAGRAPH_TAGS:
-            self._end_line(blank=tag in _PARAGRAPH_TAGS, always=tag == "br")
-        self._quotes += tag == "blockquote"
-        self._preformatted += tag == "pre"
-        if tag == "li":
-            self._line = "- "
-        elif tag in ("td", "th") and self._line.strip():
-            self._line += "\t"
-        elif tag == "img":
-            self._line += dict(attrs).get("alt") or ""
-        elif tag == "a":
-            self._link, self._link_start = dict(attrs).get("href") or "", len(self._line)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._hidden_tags:
-            if tag in self._hidden_tags:
-                del self._hidden_tags[self._hidden_tags.index(tag) :]
-            return
-        if tag == "a":
-            self._end_link()
-        if (tag in _LINE_TAGS or tag in _PARAGRAPH_TAGS) and tag not in _VOID_TAGS:
-            self._end_line(blank=tag in _PARAGRAPH_TAGS)
-        self._quotes = max(0, self._quotes - (tag == "blockquote"))
-        self._preformatted = max(0, self._preformatted - (tag == "pre"))
-
-    def handle_data(self, data: str) -> None:
-        if self._hidden_tags:
-            return
-        if self._preformatted:
-            first, *rest = data.split("\n")
-            self._line += first
-            for line in rest:
-                self._end_line(always=True)
-                self._line = line
-            return
-        text = re.sub(r"[ \t\r\n\f]+", " ", data)
-        self._line += text.lstrip() if not self._line or self._line.endswith((" ", "\t")) else text
-
-    def _count(self) -> None:
-        self._tags += 1
-        if self._tags > _MAX_TAGS:
-            raise _TooManyTags
-
-    def text(self) -> str:
-        self._end_line()
-        while self._lines and not self._lines[-1][1]:
-            self._lines.pop()
-        lines = [f"{_quote_prefix(depth)}{line}" for depth, line in self._lines]
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
-
-    def _end_line(self, *, blank: bool = False, always: bool = False) -> None:
-        """Drops an empty line, unless it is explicit (`always`); a paragraph has a blank line
-        around it."""
-        line = self._line.rstrip().replace("\xa0", " ")
-        if line or always:
-            self._lines.append((self._quotes, line))
-        if blank and self._lines and self._lines[-1][1]:
-            self._lines.append((self._quotes, ""))
-        self._line, self._link = "", ""
-
-    def _end_link(self) -> None:
-        """Appends the target of the link, unless it is its text."""
-        text = self._line[self._link_start :].strip()
-        link, self._link = self._link, ""
-        if link.startswith(("http://", "https://")) and link.rstrip("/") not in (text, text + "/"):
-            self._line += f" ({link})" if text else link
-
-
-def _quote_prefix(depth: int) -> str:
-    return f"{'>' * min(depth, _MAX_QUOTE_DEPTH)} " if depth else ""
-
-
 class MailFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     data: bytes
@@ -389,10 +264,14 @@ class _MailParser:
         for number, part in enumerate(splitter.parts(), start=1):
             self._add_part(part, number)
         has_plain = any(map(str.strip, self._plain_texts))
-        text = "\n".join(self._plain_texts) if has_plain else html_to_text(*self._html_pages)
+        text = "\n".join(self._plain_texts) if has_plain else self._html_text()
         if splitter.truncated or self._truncated:
             text = text.rstrip() + _TRUNCATED_NOTE
         return ParsedMail(text=text, files=tuple(self._files))
+
+    def _html_text(self) -> str:
+        pages = [page[:_MAX_HTML_LENGTH] for page in self._html_pages]
+        return html_to_text(*pages, with_title=False, max_tags=_MAX_TAGS)
 
     def _add_part(self, part: MimePart, number: int) -> None:
         if part.content_type in ("text/plain", "text/html") and not _is_attachment(part):
