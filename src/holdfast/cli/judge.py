@@ -1,10 +1,15 @@
 """`holdfast judge`: classifies a shell command as the approval policy would, without running it."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from holdfast.cli.common.output import json_option, print_fields, print_json
 from holdfast.core.people.approval import CommandRisk, CommandVerdict
 from holdfast.core.text.translation import N_, _
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _COLOURS = {
     CommandRisk.HARMLESS: "green",
@@ -46,9 +51,12 @@ def _json_fields(judgement: CommandVerdict) -> dict[str, str]:
     }
 
 
-def _display_fields(judgement: CommandVerdict) -> list[tuple[str, str]]:
-    level = click.style(judgement.level.value, fg=_COLOURS[judgement.level])
-    facts = [(_("level"), f"{level}: {_(_MEANINGS[judgement.level])}")]
+def _display_fields(judgement: CommandVerdict) -> "list[tuple[str, str | Text]]":
+    from rich.text import Text  # noqa: PLC0415 - not for --json
+
+    level = (judgement.level.value, _COLOURS[judgement.level])
+    meaning = _(_MEANINGS[judgement.level])
+    facts: list[tuple[str, str | Text]] = [(_("level"), Text.assemble(level, f": {meaning}"))]
     if judgement.rule:
         facts += [
             (_("rule"), judgement.rule),

@@ -52,6 +52,7 @@ def translate_command(command: _Command) -> _Command:
     translated.short_help = command.short_help and _(command.short_help)
     translated.epilog = command.epilog and translate_help(command.epilog)
     translated.params = [_translate_parameter(each) for each in command.params]
+    vars(translated)["_help_option"] = None  # click keeps --help with the text of its first use
     if isinstance(translated, click.Group):
         translated.commands = {
             name: translate_command(each) for name, each in translated.commands.items()

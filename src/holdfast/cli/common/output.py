@@ -8,11 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
 
 from holdfast.core.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.text import Text
 
 
 def replace_unencodable() -> None:
@@ -61,24 +65,16 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     click.echo(render(make_table(headers, rows)))
 
 
-def _terminal_width() -> int:
-    from shutil import get_terminal_size  # noqa: PLC0415 - it imports all archive formats
-
-    return get_terminal_size().columns
-
-
 def wrap_text(text: str) -> str:
     """Wrapped between words. A URL stays whole, so that it can be clicked."""
-    from textwrap import fill  # noqa: PLC0415 - few commands need it
+    from rich.text import Text  # noqa: PLC0415 - few commands need it
 
-    width = _terminal_width()
-    lines = text.splitlines()
-    return "\n".join(
-        fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines
-    )
+    from holdfast.cli.common.rendering import render  # noqa: PLC0415 - as above
+
+    return render(Text(text, overflow="ignore"))
 
 
-def print_fields(fields: Sequence[tuple[str, str]]) -> None:
+def print_fields(fields: "Sequence[tuple[str, str | Text]]") -> None:
     """Names and values, one below the other; a long value is wrapped beside its name."""
     from holdfast.cli.common.rendering import make_fields, render  # noqa: PLC0415 - not for --json
 
@@ -107,41 +103,40 @@ def is_dumb(out: TextIO) -> bool:
     return not out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
 
 
-def is_coloured(out: TextIO) -> bool:
-    """Whether the stream shows colours and NO_COLOR is not set (https://no-color.org)."""
-    return not is_dumb(out) and not os.environ.get("NO_COLOR")
-
-
-Advance = Callable[[int], None]
-
-_BAR_STEPS = 1000
-
-
 @contextmanager
-def progress_bar(label: str, length: int) -> Iterator[Advance]:
+def progress_bar(label: str, length: int) -> Iterator[Callable[[int], None]]:
     """Yields a function to call with the progress made. Shown only on a terminal (stderr)."""
-    if not sys.stderr.isatty() or length <= 0:
-        yield lambda done: None
-        return
-    with click.progressbar(
-        length=length, label=label.ljust(20), file=sys.stderr, update_min_steps=length // 200
-    ) as shown:
-        yield shown.update
+    with _progress(label, length) as progress:
+        yield (lambda done: progress.advance(progress.task_ids[0], done)) if progress else _ignore
 
 
 @contextmanager
 def ratio_progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """The same for progress that is reported as part of a total."""
-    with progress_bar(label, _BAR_STEPS) as advance:
-        shown = 0
+    with _progress(label, None) as progress:
 
         def reached(done: int, of: int) -> None:
-            nonlocal shown
-            now = _BAR_STEPS * done // max(1, of)
-            advance(now - shown)
-            shown = now
+            if progress:
+                progress.update(progress.task_ids[0], completed=done, total=max(1, of))
 
         yield reached
+
+
+@contextmanager
+def _progress(label: str, length: int | None) -> Iterator["Progress | None"]:
+    """A bar with one task; None where it would not be seen."""
+    if is_dumb(sys.stderr) or length == 0:
+        yield None
+        return
+    from holdfast.cli.common.rendering import make_progress  # noqa: PLC0415 - on a terminal only
+
+    with make_progress(sys.stderr) as progress:
+        progress.add_task(label, total=length)
+        yield progress
+
+
+def _ignore(done: int) -> None:
+    """There is no bar."""
 
 
 def confirm(question: str) -> None:
@@ -168,9 +163,15 @@ def open_output(output: str | None) -> Iterator[BinaryIO]:
     try:
         fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise HoldfastError(f"{output} already exists; remove it or choose another name.") from None
+        raise HoldfastError(
+            "{file} already exists. Remove it or choose another name.", file=output
+        ) from None
     except OSError as error:
-        raise HoldfastError(f"{output} cannot be written: {error.strerror}") from None
+        raise HoldfastError(
+            "{file} cannot be written: {reason}. Choose another place.",
+            file=output,
+            reason=error.strerror,
+        ) from None
     try:
         with open(fd, "wb") as file:
             yield file

@@ -9,10 +9,11 @@ from typing import TextIO
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 from rich.text import Text
 
-from holdfast.cli.common.output import is_dumb
+from holdfast.cli.common.output import is_dumb, sanitize
 
 _UNLIMITED = 10_000  # columns where no terminal limits the width of a line
 
@@ -58,7 +59,8 @@ def make_table(
         # A column that may not wrap would not shrink, so its texts may not.
         table.add_column(Text(header, no_wrap=True, overflow="ellipsis"), no_wrap=index == 0)
     for row in rows:
-        table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+        texts = (sanitize(" ".join(cell.splitlines())) for cell in row)
+        table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in texts))
     return table
 
 
@@ -69,9 +71,20 @@ def make_fields(fields: Iterable[tuple[str, str | Text]], *, min_name_width: int
     grid.add_column(overflow="fold")
     before = ""
     for name, value in fields:
-        grid.add_row("" if name == before else name, value)
+        text = Text(sanitize(value)) if isinstance(value, str) else value
+        grid.add_row("" if name == before else name, text)
         before = name
     return Padding(grid, INDENT)
 
 
 INDENT = (0, 0, 0, 2)  # of a renderable: two columns on the left
+
+
+def make_progress(out: TextIO) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False, table_column=Column(min_width=20)),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=make_console(out),
+    )
