@@ -66,12 +66,13 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def wrap_text(text: str) -> str:
-    """Wrapped between words. A URL stays whole, so that it can be clicked."""
-    from rich.text import Text  # noqa: PLC0415 - few commands need it
+    """Wrapped between words. A URL stays whole, so that it can be clicked: rich would break it."""
+    from shutil import get_terminal_size  # noqa: PLC0415 - few commands need it
+    from textwrap import TextWrapper  # noqa: PLC0415 - as above
 
-    from holdfast.cli.common.rendering import render  # noqa: PLC0415 - as above
-
-    return render(Text(text, overflow="ignore"))
+    width = get_terminal_size().columns
+    wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(wrapper.fill, text.splitlines()))
 
 
 def print_fields(fields: "Sequence[tuple[str, str | Text]]") -> None:
