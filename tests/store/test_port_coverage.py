@@ -9,10 +9,12 @@ from typing import Any
 from tests.store.test_store_port import defined_in_core
 from tests.support.recording_store import RecordingStore
 from tests.support.store_chat import StoreChat
-from tests.support.stores import IMPLEMENTATIONS, OpenStore
+from tests.support.stores import IMPLEMENTATIONS, OpenStore, StoreImplementation
+from tests.support.tracking_store import wrong_writes
 
 import holdfast
 from holdfast.core.ports.command import Command, Query
+from holdfast.core.ports.store import Store
 from holdfast.store.implementations import STORES
 
 Scenario = Callable[..., Awaitable[None]]
@@ -45,7 +47,7 @@ def test_the_product_opens_its_store_through_the_registry_only() -> None:
     assert naming == {"store/implementations.py", "store/sqlite/store.py"}
 
 
-async def _run(scenario: Scenario, store: RecordingStore) -> None:
+async def _run(scenario: Scenario, store: Store) -> None:
     given: dict[str, Any] = {"store": store, "chat": StoreChat(store)}
     await scenario(**{name: given[name] for name in inspect.signature(scenario).parameters})
 
@@ -66,3 +68,13 @@ async def test_the_suite_exercises_every_command_and_query(
     known = defined_in_core(Command) | defined_in_core(Query)
     missing = sorted(each.__name__ for each in known - exercised)
     assert not missing, f"no test of the contract suite exercises {', '.join(missing)}"
+
+
+async def test_every_command_of_the_suite_names_the_owners_of_its_rows(
+    implementation: StoreImplementation, tmp_path: Path
+) -> None:
+    """K2: sessions, accounts and persons, by what is written and not by what is declared."""
+    for number, scenario in enumerate(_scenarios()):
+        async with implementation.open_tracking(tmp_path / f"{number}.db") as store:
+            await _run(scenario, store)
+        assert wrong_writes(store.tracked) == {}, scenario.__name__

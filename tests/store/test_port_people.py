@@ -160,7 +160,7 @@ async def test_standing_rules_outlive_their_session_where_they_apply_always(
     await store.write(c.DeleteSession(session_id=SESSION))
     (left,) = await store.read(q.ListApprovalRules())
     assert (left.id, left.session_id, left.rule) == ("always", "", always.rule)
-    revoked = ApprovalDecision(revoked=(always.id,), by="ann", at=6.0)
+    revoked = ApprovalDecision(revoked=(left,), by="ann", at=6.0)
     await store.write(revoked)
     assert await store.read(q.ListApprovalRules()) == []
     with pytest.raises(StoreError, match="approval rule always does not exist"):
@@ -436,7 +436,9 @@ async def test_a_command_changes_a_job_with_its_reply(store: Store, chat: StoreC
     row = await chat.say("/cron pause 1")
     change = JobChange(job_id=job.id, principal=ANN, kind=JobChangeKind.PAUSE)
     end = InboxEnd(inbox_id=row.row.id, state=InboxState.ANSWERED)
-    await store.write(CommandEffect(inbox_ends=(end,), job=change, at=3.0))
+    await store.write(
+        CommandEffect(inbox_ends=(end,), source=row.row.inbound.source, job=change, at=3.0)
+    )
     paused = await store.read(q.GetJob(job_id=job.id))
     assert paused is not None and paused.paused
     assert (await store.read(q.CountInbox()))[InboxState.ANSWERED] == 1

@@ -407,7 +407,11 @@ async def test_a_fork_is_a_copy_and_an_undo_hides_the_last_records(
     original = await store.read(q.GetTranscript(session_id=SESSION))
     assert [each.message.text for each in original] == ["one", "first", "two", "second"]
     assert (await row_of(store, "copy")).previous == SESSION
-    await store.write(CommandEffect(inbox_ends=(), route=ROUTE, resume=SESSION, at=7.0))
+    await store.write(
+        CommandEffect(
+            inbox_ends=(), session_id=SessionId("copy"), route=ROUTE, resume=SESSION, at=7.0
+        )
+    )
     assert await store.read(q.GetRouteSession(key=ROUTE)) == SESSION
 
 

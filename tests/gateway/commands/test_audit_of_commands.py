@@ -51,6 +51,7 @@ EFFECT_TESTED = {"compact": "its effect is `compaction`, which the next test has
 # The fields of a command effect that change nothing.
 NO_CHANGES = {
     "inbox_ends": "the end of the command's own row, and of what it drops",
+    "source": "where it comes from",
     "by": "who it is",
     "deliveries": "what is said about it",
     "session_id": "where it acts",

@@ -1,5 +1,6 @@
 """The outbox: deliveries to platforms, what is known of each, and proactive messages."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
@@ -8,7 +9,13 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import CallId, DeliveryId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.transcript import NoteMessage
-from holdfast.core.ports.command import Command, Scope, account_scope, session_scope
+from holdfast.core.ports.command import (
+    Command,
+    Scope,
+    account_scope,
+    joint_scope,
+    session_scope,
+)
 
 
 class DeliveryState(StrEnum):
@@ -121,6 +128,13 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
             return None
         (part,) = self.started.parts
         return part
+
+
+def scope_with_deliveries(session_id: SessionId, deliveries: Iterable[NewDelivery]) -> Scope:
+    """Of a command of a session that adds deliveries, nearly all of which are of that session."""
+    others = [each.scope for each in deliveries if each.session_id != session_id]
+    own = session_scope(session_id)
+    return joint_scope(own, *others) if others else own
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,15 @@ import msgspec
 
 from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, RuleId, SessionId, TurnId
-from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, SessionCommand, session_scope
+from holdfast.core.messages.outbox import NewDelivery, scope_with_deliveries
+from holdfast.core.ports.command import (
+    Command,
+    Scope,
+    SessionCommand,
+    joint_scope,
+    person_scope,
+    session_scope,
+)
 
 REQUESTER = "requester"  # in `approvals.approvers`: the sender that the turn answers
 OPERATOR = PrincipalId("operator")  # has the gateway's own token: page, CLI, API
@@ -120,6 +127,13 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     created_at: float
 
+    @property
+    def owner(self) -> Scope:
+        """The session that it applies in, or the person whom it is about."""
+        if self.scope is ApprovalScope.SESSION:
+            return session_scope(self.session_id)
+        return person_scope(self.principal)
+
     def applies_to(self, session_id: SessionId) -> bool:
         return self.scope is ApprovalScope.ALWAYS or self.session_id == session_id
 
@@ -133,6 +147,11 @@ class ApprovalRequest(SessionCommand[None], frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...]
     at: float
 
+    @property
+    def scope(self) -> Scope:
+        """A subagent asks in the session of the conversation that it works for."""
+        return scope_with_deliveries(self.session_id, self.deliveries)
+
 
 class ApprovalDecision(Command[None], frozen=True, kw_only=True):
     """The decision of a person or a deadline: the ends of rows, and the resulting rules. Fails as a
@@ -140,11 +159,14 @@ class ApprovalDecision(Command[None], frozen=True, kw_only=True):
 
     ends: tuple[ApprovalEnd, ...] = ()
     rules: tuple[ApprovalRule, ...] = ()
-    revoked: tuple[RuleId, ...] = ()
+    revoked: tuple[ApprovalRule, ...] = ()
     by: str = ""  # who revokes; each end and each rule names its own
     session_id: SessionId | None = None  # whose calls are decided; None: only rules change
     at: float
 
     @property
     def scope(self) -> Scope:
-        return GATEWAY_SCOPE if self.session_id is None else session_scope(self.session_id)
+        rules = joint_scope(*(each.owner for each in (*self.rules, *self.revoked)))
+        return (
+            rules if self.session_id is None else joint_scope(session_scope(self.session_id), rules)
+        )

@@ -7,7 +7,13 @@ import msgspec
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import Address, NewDelivery
-from holdfast.core.ports.command import GATEWAY_SCOPE, Command, Scope, account_scope, person_scope
+from holdfast.core.ports.command import (
+    Command,
+    Scope,
+    account_scope,
+    joint_scope,
+    person_scope,
+)
 
 # Read out over a telephone, no two of these are taken for each other: no 0 and O, no 1, I and L.
 CODE_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
@@ -85,7 +91,8 @@ class PairingChange(Command[None], frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         person = self.user.principal if self.user is not None else self.principal
-        return GATEWAY_SCOPE if person is None else person_scope(person)
+        deliveries = joint_scope(*(each.scope for each in self.deliveries))
+        return deliveries if person is None else joint_scope(person_scope(person), deliveries)
 
 
 class RefusedMessage(Command[Accepted], frozen=True, kw_only=True):
@@ -102,7 +109,13 @@ class RefusedMessage(Command[Accepted], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        return account_scope(self.inbound.source.platform, self.inbound.source.account)
+        """The account of the message, and the person who asks to be let in."""
+        source, request = self.inbound.source, self.request
+        return joint_scope(
+            account_scope(source.platform, source.account),
+            *(each.scope for each in self.deliveries),
+            *(() if request is None else (person_scope(request.principal),)),
+        )
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True):

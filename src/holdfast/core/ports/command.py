@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from holdfast.core.ids import PrincipalId, SessionId
+from holdfast.core.ids import SessionId
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
 R = TypeVar("R", covariant=True)
 
@@ -24,13 +25,25 @@ class ScopeKind(StrEnum):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What the rows of a command belong to. A store on several machines is divided by scope, and a
-    session's owner is checked by it. `others` are the other sessions of a command that moves a chat
-    from one session to another; such a commit needs the owners of all of them."""
+    """The owners of the rows that a command writes: all of them, the main one first.
+
+    A row has at most one owner: its session; without one, the account that a message came from,
+    that a delivery goes to, or whose state it is; or the person whose job, note, pairing or
+    standing approval it is. Other rows (audit, statistics, stops) belong to the gateway and need no
+    name. A row that passes between an account and a session counts as the session's. See decision
+    55.
+    """
 
     kind: ScopeKind
     key: str = ""
-    others: tuple[SessionId, ...] = ()
+    others: tuple["Scope", ...] = ()  # further owners, each without others
+
+    @property
+    def owners(self) -> tuple["Scope", ...]:
+        """All of them: sessions, then accounts, then persons; (): the gateway."""
+        if not self.others:
+            return () if self.kind is ScopeKind.GATEWAY else (self,)
+        return (Scope(self.kind, self.key), *self.others)
 
     @property
     def session_id(self) -> SessionId | None:
@@ -40,10 +53,11 @@ class Scope(msgspec.Struct, frozen=True):
     @property
     def sessions(self) -> tuple[SessionId, ...]:
         """Every session whose rows it may touch."""
-        return (SessionId(self.key), *self.others) if self.kind is ScopeKind.SESSION else ()
+        return tuple(SessionId(each.key) for each in self.owners if each.kind is ScopeKind.SESSION)
 
 
 GATEWAY_SCOPE = Scope(ScopeKind.GATEWAY)
+_OWNER_KINDS = (ScopeKind.SESSION, ScopeKind.ACCOUNT, ScopeKind.PERSON)
 
 
 def session_scope(session_id: SessionId) -> Scope:
@@ -53,16 +67,30 @@ def session_scope(session_id: SessionId) -> Scope:
 def sessions_scope(*sessions: SessionId | None) -> Scope:
     """The scope of several sessions. The first is the one that the command is about; None is
     skipped."""
-    named = tuple(dict.fromkeys(each for each in sessions if each is not None))
-    return Scope(ScopeKind.SESSION, named[0], named[1:]) if named else GATEWAY_SCOPE
+    return joint_scope(*(session_scope(each) for each in sessions if each is not None))
 
 
 def account_scope(platform: str, account: str) -> Scope:
+    """The internal platform has no accounts: a message that the gateway sends to itself is kept
+    with the session or the person that it is for."""
+    if platform == INTERNAL_PLATFORM:
+        return GATEWAY_SCOPE
     return Scope(ScopeKind.ACCOUNT, f"{platform}:{account}")
 
 
-def person_scope(principal: PrincipalId | str) -> Scope:
-    return Scope(ScopeKind.PERSON, principal)
+def person_scope(person: str) -> Scope:
+    """A principal, or the owner of a notebook."""
+    return Scope(ScopeKind.PERSON, person)
+
+
+def joint_scope(*scopes: Scope) -> Scope:
+    """The scope of a command that does the work of several: all their owners, each once."""
+    found = dict.fromkeys(owner for scope in scopes for owner in scope.owners)
+    owners = [each for kind in _OWNER_KINDS for each in found if each.kind is kind]
+    if not owners:
+        return GATEWAY_SCOPE
+    first, *others = owners
+    return Scope(first.kind, first.key, tuple(others)) if others else first
 
 
 if TYPE_CHECKING:

@@ -47,6 +47,7 @@ from holdfast.core.ports.command import (
     Scope,
     SessionCommand,
     account_scope,
+    joint_scope,
     person_scope,
     session_scope,
     sessions_scope,
@@ -63,9 +64,8 @@ from holdfast.core.turns.turn import Usage
 
 
 class AcceptMessage(Command[Accepted], frozen=True, kw_only=True):
-    """Accept a message. `spoken_into` is the session that the operator has addressed, in which the
-    message is audited. All other messages come from an account, and have no session until one is
-    decided on."""
+    """Accept a message. It belongs to its account until a session is decided on. `spoken_into` is
+    the session that the operator has addressed, in which the message is audited."""
 
     inbound: Inbound
     route: SessionKey
@@ -75,11 +75,13 @@ class AcceptMessage(Command[Accepted], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        if self.inbound.subagent is not None:
-            return session_scope(self.inbound.subagent.session_id)
-        if self.spoken_into is not None:
-            return session_scope(self.spoken_into)
-        return account_scope(self.inbound.source.platform, self.inbound.source.account)
+        """Also the session that a subagent opens, and the person whose job runs."""
+        source, subagent = self.inbound.source, self.inbound.subagent
+        account = account_scope(source.platform, source.account)
+        if self.inbound.run is not None:
+            return joint_scope(account, person_scope(self.principal))
+        session_id = self.spoken_into if subagent is None else subagent.session_id
+        return account if session_id is None else joint_scope(session_scope(session_id), account)
 
 
 class RecordBusyDecision(SessionCommand[None], frozen=True, kw_only=True):
@@ -283,7 +285,7 @@ class AddDeliveries(Command[None], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        return sessions_scope(*(each.session_id for each in self.deliveries))
+        return joint_scope(*(each.scope for each in self.deliveries))
 
 
 class BeginStream(Command[None], frozen=True, kw_only=True):
@@ -375,8 +377,8 @@ class RecordReady(Command[None], frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        """The sessions of its deliveries; the rows of stops belong to none."""
-        return sessions_scope(*(each.session_id for each in self.deliveries))
+        """The owners of its deliveries; the rows of stops belong to none."""
+        return joint_scope(*(each.scope for each in self.deliveries))
 
 
 class PruneStops(GatewayCommand[None], frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """A session (one conversation), its title, and the effects of a chat command on it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.jobs.job import Job, JobChange, JobId, NewJob, RunPlan
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxRow
 from holdfast.core.messages.outbox import Address, NewDelivery, QuietChat
+from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import (
     CompactionMessage,
     Message,
@@ -17,7 +18,14 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.people.approval import ApprovalDecision
 from holdfast.core.people.memory import NoteEdit, NoteEditResult
 from holdfast.core.people.pairing import PairingChange
-from holdfast.core.ports.command import Command, Scope, sessions_scope
+from holdfast.core.ports.command import (
+    Command,
+    Scope,
+    account_scope,
+    joint_scope,
+    person_scope,
+    sessions_scope,
+)
 from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
@@ -61,6 +69,7 @@ class SkipRunsWithReply(msgspec.Struct, frozen=True, kw_only=True):
     """Cancels a job's waiting runs; `reply` gets their number."""
 
     job_id: JobId
+    principal: PrincipalId  # whose job it is
     why: str
     reply: Callable[[int], str]
 
@@ -179,6 +188,7 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
     """
 
     inbox_ends: tuple[InboxEnd, ...]
+    source: Source | None = None  # of the command; its account has the messages without a session
     by: str = ""  # the actor, where no message asked for it
     deliveries: tuple[NewDelivery, ...] = ()
     session_id: SessionId | None = None  # the session it acts on
@@ -212,20 +222,47 @@ class CommandEffect(Command["CommandOutcome"], frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         """The session that it acts on; in a chat without one, the one that it opens or resumes.
-        Also those that it leads its chat from or to, copies, or starts for a subagent, and those
-        of its deliveries.
+        Also those that it leads its chat from or to, copies, or starts for a subagent, and the
+        owners of everything else that it changes.
 
         With `new_session` it also ends a session that its route points to only since the command
         was given, which no caller can name. The row of that route is part of the commit."""
-        return sessions_scope(
+        sessions = sessions_scope(
             self.session_id,
             self.new_session,
             self.resume,
             self.reset.previous if self.reset is not None else None,
             *((self.fork.session_id, self.fork.of) if self.fork is not None else ()),
             *(self.background.sessions if self.background is not None else ()),
-            *(each.session_id for each in self.deliveries),
         )
+        deliveries = (each.scope for each in self.deliveries)
+        return joint_scope(sessions, *deliveries, *self._other_owners())
+
+    def _other_owners(self) -> Iterator[Scope]:
+        """The accounts and persons whose rows it changes."""
+        for source in self._sources_without_session():
+            yield account_scope(source.platform, source.account)
+        for change in (self.job, self.runs, self.decision, self.pairing):
+            if change is not None:
+                yield change.scope
+        if self.notes is not None:
+            yield from (edit.scope for edit in self.notes.edits)
+        if self.new_job is not None:
+            yield person_scope(self.new_job.new.principal)
+        if self.skip_runs is not None:
+            yield person_scope(self.skip_runs.principal)
+        for place in (self.home.address if self.home else None, self.unset_home, self.quiet):
+            if place is not None:
+                yield account_scope(place.platform, place.account)
+
+    def _sources_without_session(self) -> Iterator[Source]:
+        """Of the messages that it ends or adds and that have no session afterwards."""
+        if self.source is not None and (
+            self.session_id is None or self.supersede_before is not None
+        ):
+            yield self.source
+        if self.resubmit is not None:
+            yield self.resubmit.inbound.source
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):

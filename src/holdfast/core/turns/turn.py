@@ -6,11 +6,11 @@ import msgspec
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
-from holdfast.core.messages.outbox import NewDelivery, StartedDelivery
+from holdfast.core.messages.outbox import NewDelivery, StartedDelivery, scope_with_deliveries
 from holdfast.core.messages.transcript import AssistantMessage, Message
 from holdfast.core.people.approval import Approval
 from holdfast.core.people.memory import PendingMemorySync
-from holdfast.core.ports.command import Scope, SessionCommand, session_scope, sessions_scope
+from holdfast.core.ports.command import Scope, SessionCommand, joint_scope, sessions_scope
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.turns.stop import TurnExitReason
 
@@ -72,8 +72,9 @@ class BeginTurn(SessionCommand[None], frozen=True, kw_only=True):
         """Includes the session that this one replaces: its route and its waiting messages move
         here."""
         if self.reset is None:
-            return session_scope(self.session_id)
-        return sessions_scope(self.session_id, self.reset.previous)
+            return scope_with_deliveries(self.session_id, self.deliveries)
+        sessions = sessions_scope(self.session_id, self.reset.previous)
+        return joint_scope(sessions, *(each.scope for each in self.deliveries))
 
 
 class TurnFigures(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,6 +103,10 @@ class EndTurn(SessionCommand[None], frozen=True, kw_only=True):
     suspend: bool = False  # also suspend the session: its route opens a new one next time
     has_steps: bool = True  # False: none were written, so the store need not look for them
     at: float
+
+    @property
+    def scope(self) -> Scope:
+        return scope_with_deliveries(self.session_id, self.deliveries)
 
     @property
     def answer(self) -> str | None:

@@ -203,7 +203,7 @@ async def _revoke(context: ApprovalContext, request: CommandRequest, which: str)
             )
         await send_reply(context.replies, request.row, text)
         return
-    decision = ApprovalDecision(revoked=(rule.id,), at=context.clock.now())
+    decision = ApprovalDecision(revoked=(rule,), at=context.clock.now())
     text = _("Revoked: {rule}").format(rule=_rule_line(rule, request))
     await send_reply(context.replies, request.row, text, decision=decision)
 

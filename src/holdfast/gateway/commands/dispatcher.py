@@ -160,8 +160,12 @@ class CommandDispatcher:
             state=InboxState.SUPERSEDED,
             reason="sent before the gateway restarted",
         )
-        at, session_id = self._replies.clock.now(), request.session_id
-        effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
+        effect = CommandEffect(
+            inbox_ends=(end,),
+            source=request.row.inbound.source,
+            session_id=request.session_id,
+            at=self._replies.clock.now(),
+        )
         await self._replies.effects.commit(effect, retries=0)
 
     def _unknown(self, name: str) -> str:

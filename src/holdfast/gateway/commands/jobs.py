@@ -116,7 +116,10 @@ async def _stop_job(
         return _("Job {number} is not running.").format(number=number)
 
     skip = SkipRunsWithReply(
-        job_id=job.id, why=STOPPED_BEFORE_START, reply=in_this_language(reply_text)
+        job_id=job.id,
+        principal=job.principal,
+        why=STOPPED_BEFORE_START,
+        reply=in_this_language(reply_text),
     )
     await send_effect_reply(context.replies, request.row, skip_runs=skip)
     # A waiting run may have started instead, before the commit.

@@ -50,7 +50,11 @@ def prepare_effect(
 ) -> CommandEffect:
     end, reply = build_reply(context, row, text)
     plain = CommandEffect(
-        inbox_ends=(end,), deliveries=(reply,), session_id=row.session_id, at=context.clock.now()
+        inbox_ends=(end,),
+        source=row.inbound.source,
+        deliveries=(reply,),
+        session_id=row.session_id,
+        at=context.clock.now(),
     )
     return msgspec.structs.replace(plain, **effect)
 

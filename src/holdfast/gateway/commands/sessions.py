@@ -95,6 +95,7 @@ def cmd_new(context: SessionContext, request: CommandRequest) -> Awaitable[None]
     end, reply = build_reply(context.replies, row, _("A new conversation begins."))
     effect = CommandEffect(
         inbox_ends=(*superseded_ends(waiting), end),
+        source=row.inbound.source,
         deliveries=(reply,),
         at=context.runtime.clock.now(),
         session_id=old,

@@ -75,12 +75,13 @@ async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.R
 
 async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     rule_id = RuleId(call.path_param("id"))
-    if rule_id not in {rule.id for rule in await context.store.read(ListApprovalRules())}:
+    rules = {rule.id: rule for rule in await context.store.read(ListApprovalRules())}
+    if rule_id not in rules:
         raise not_found(
             "There is no rule {rule!r}; GET /api/v1/approval-rules lists them.", rule=rule_id
         )
-    decision = ApprovalDecision(revoked=(rule_id,), by=OPERATOR, at=context.runtime.clock.now())
-    await context.store.write(decision)
+    at = context.runtime.clock.now()
+    await context.store.write(ApprovalDecision(revoked=(rules[rule_id],), by=OPERATOR, at=at))
     return web.Response(status=204)
 
 

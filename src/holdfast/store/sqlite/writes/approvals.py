@@ -66,9 +66,9 @@ def decide_approvals(cursor: apsw.Cursor, *, decision: ApprovalDecision, by: str
     for rule in decision.rules:
         _add_rule(cursor, rule)
         audit_log.record_permission_given(cursor, rule, by=by)
-    for rule_id in decision.revoked:
-        audit_log.record_permission_revoked(cursor, rule_id, by=by or decision.by, at=decision.at)
-        _revoke_rule(cursor, rule_id)
+    for rule in decision.revoked:
+        audit_log.record_permission_revoked(cursor, rule.id, by=by or decision.by, at=decision.at)
+        _revoke_rule(cursor, rule.id)
 
 
 def _end_approval(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
