@@ -1,10 +1,10 @@
-"""Errors that a person reads: what happened, where, and what to do about it."""
+"""Errors that a person reads: what failed, where, and what to do about it."""
 
 from holdfast.core.text.translation import _
 
 
 class HoldfastError(Exception):
-    """Base class of our errors. The message is written for the person who reads it.
+    """Base class of all errors of Holdfast. The message is written for the person who reads it.
 
     Its values are passed by name, so that the message can be translated:
 
@@ -29,21 +29,20 @@ class HoldfastError(Exception):
 
 
 class StoreError(HoldfastError):
-    """The store could not do what was asked; nothing of it was written."""
+    """The store could not do what was requested; nothing of it was written."""
 
 
 class TransientStoreError(StoreError):
-    """The disk is full or fails, or another program holds the file: once a person has mended
-    that, the same write works, without a restart."""
+    """The disk is full or fails, or another program holds the file. Once that is fixed, the same
+    write works, without a restart."""
 
 
 class StoreUnusable(StoreError):
-    """The file itself is not one this program may write: damaged, newer, foreign or read-only."""
+    """The file cannot be used: damaged, newer, of another program or read-only."""
 
 
 class StoreDamaged(StoreUnusable):
-    """The file is not what was written. Only a person may replace it, by a backup or a recovered
-    copy."""
+    """The file is damaged. Only a person may replace it, with a backup or a recovered copy."""
 
 
 class ModelError(HoldfastError):
@@ -55,16 +54,16 @@ class RunnerError(HoldfastError):
 
 
 class SendError(HoldfastError):
-    """A platform did not take a message; the subclass says what is known of its fate."""
+    """A message was not sent, or may not have been; the subclass says what is known."""
 
 
 class NotConnected(SendError):
-    """Nothing was written: the message is still ours to send."""
+    """There is no connection; the message was not sent, and can be sent later."""
 
 
 class Throttled(SendError):
-    """The platform asks to wait; nothing was taken. `whole_account`: with whatever is sent there,
-    and not in this chat alone."""
+    """The platform's rate limit applies; the message was not accepted. `whole_account`: for the
+    whole account, not for this chat alone."""
 
     def __init__(
         self, message: str, *, retry_after: float, whole_account: bool = False, **values: object
@@ -75,21 +74,21 @@ class Throttled(SendError):
 
 
 class SendRejected(SendError):
-    """The platform will never take this message."""
+    """The platform will never accept this message."""
 
 
 class OutcomeUnknown(SendError):
-    """The message was written and no receipt came back: it may have arrived."""
+    """The message was sent, but no receipt came back: it may have arrived."""
 
 
 class ConnectError(HoldfastError):
-    """An account has no line to its platform. It is tried again by itself, later and later, unless
-    it is a `ConnectRefused`."""
+    """An account is not connected to its platform. It is connected again with growing delays,
+    unless this is a `ConnectRefused`."""
 
 
 class ConnectRefused(ConnectError):
-    """Trying again changes nothing: a person has to mend something first. The text says what is
-    wrong; `remedy` what to do about it."""
+    """Another attempt would fail, too: a person has to fix something first. The text says what is
+    wrong, `remedy` what to do."""
 
     def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
         super().__init__(message, **values)
@@ -97,8 +96,8 @@ class ConnectRefused(ConnectError):
 
 
 class AccountInUse(ConnectError):
-    """Somebody else is connected with the same credentials; `holder` says who, where that is
-    known, and is shown behind the text. It is tried again: whoever holds it may go."""
+    """Another process is connected with the same credentials; `holder` names it if it is known, and
+    is shown after the text. It is tried again: that process may end."""
 
     def __init__(self, message: str, *, holder: str = "", **values: object) -> None:
         super().__init__(message, **values)
@@ -106,24 +105,25 @@ class AccountInUse(ConnectError):
 
 
 class AccountDisconnected(ConnectError):
-    """The line was there, and is gone."""
+    """The connection was lost."""
 
 
 class IntakeClosed(HoldfastError):
-    """The gateway is not taking messages; nothing was accepted, so it is to be sent again."""
+    """The gateway accepts no messages at the moment; the sender must send it again."""
 
 
 class RestartRefused(HoldfastError):
-    """The gateway does not restart, for this reason; it goes on as it was."""
+    """The gateway does not restart, for this reason; it keeps running."""
 
 
 class NotAllowed(HoldfastError):
-    """`authorise` said no."""
+    """`AccessPolicy.authorise` refused."""
 
 
 class NotAddressed(NotAllowed):
-    """It was not said to the agent, or must not be answered: acknowledged, and kept nowhere."""
+    """A message that is not for the agent, or must not be answered: it is acknowledged, and not
+    stored."""
 
 
 class InvalidTransition(HoldfastError):
-    """A state has no such move; this is a bug in the caller."""
+    """There is no such transition of a state; this is a bug in the caller."""

@@ -110,7 +110,7 @@ async def test_document_text_reaches_the_model_after_the_message_text(
     shown = harness.model.requests[0].messages[0]
     assert isinstance(shown, UserMessage)
     assert shown.text.startswith("here\n\n[Attached, in the workspace: uploads/way.html")
-    assert "tool.exe (files of this kind are not taken here)" in shown.text
+    assert "tool.exe (this kind of file is not accepted here)" in shown.text
     assert "walk" not in shown.text
     assert shown.documents is not None
     assert '<document path="uploads/way.html">\nopen ' in shown.documents

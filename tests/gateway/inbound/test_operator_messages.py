@@ -97,7 +97,7 @@ async def test_an_operator_message_before_a_crash_is_answered_by_the_next_start(
 async def test_no_platform_can_send_as_the_operator(harness: GatewayHarness) -> None:
     source = Source(platform="simulated", chat_id="home", user_id="mallory", author=Author.OPERATOR)
     inbound = Inbound(source=source, event_id="x", message_id="x", text="/restart")
-    with pytest.raises(NotAllowed, match="never those of the operator"):
+    with pytest.raises(NotAllowed, match="cannot send messages as the operator"):
         await harness.gateway.intake.accept(inbound)
 
 

@@ -156,7 +156,7 @@ async def test_an_api_client_gets_no_proactive_message(harness: SendHarness) -> 
     result = await harness.result()
     assert (result.outcome, result.text) == (
         ToolOutcome.ERROR,
-        "nobody is sent anything here: say it in your answer",
+        "messages are not sent to this chat: say it in your answer",
     )
     harness.model.say(harness.send_call("done", to="simulated:club"), "told them")
     await harness.end_of(await harness.accept("tell the club"))
@@ -166,10 +166,10 @@ async def test_an_api_client_gets_no_proactive_message(harness: SendHarness) -> 
 @pytest.mark.parametrize(
     ("to", "reply"),
     [
-        ("nowhere", "names no chat"),
-        ("icq:1", "Nothing can be sent to a platform 'icq': to these it can: post, simulated."),
-        ("api:one", "Nothing can be sent to a platform 'api'"),
-        ("house:jobs", "Nothing can be sent to a platform 'house'"),
+        ("nowhere", "is not a chat"),
+        ("icq:1", "Nothing can be sent to the platform 'icq'. Use one of these: post, simulated."),
+        ("api:one", "Nothing can be sent to the platform 'api'"),
+        ("house:jobs", "Nothing can be sent to the platform 'house'"),
     ],
 )
 async def test_an_unknown_chat_is_reported_to_the_agent(
@@ -352,7 +352,7 @@ async def test_an_owner_message_pending_at_a_crash_is_sent_once(
 async def test_a_file_that_its_platform_cannot_take_is_refused_at_once(
     harness: SendHarness,
 ) -> None:
-    with pytest.raises(Undeliverable, match="takes no files"):
+    with pytest.raises(Undeliverable, match="accepts no files"):
         await harness.gateway.proactive_sender.check(message("a", to="club", file="plan.txt"))
     # No more of a file is read than the platform takes.
     asked: list[int] = []
@@ -389,7 +389,7 @@ async def test_only_one_file_per_account_is_in_memory(harness: SendHarness, unti
 async def test_a_file_caption_has_a_length_limit(harness: SendHarness) -> None:
     """Captions are short on every platform: a long one is refused before it is queued."""
     long = message("c", to="box", platform="post", text="x" * 501, file="plan.txt")
-    with pytest.raises(Undeliverable, match="room for 500 characters") as reply:
+    with pytest.raises(Undeliverable, match="can have 500 characters") as reply:
         await harness.gateway.proactive_sender.check(long)
     assert reply.value.param == "text"
 

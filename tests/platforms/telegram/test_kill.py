@@ -104,13 +104,13 @@ async def test_the_owner_sends_texts_and_files_from_the_command_line(
         command = ("send", chat, "once", "--file", str(plan), "--key", "k2", "--wait")
         assert (await asyncio.to_thread(gateway.cli, *command)).returncode == 0
     refusals: list[tuple[tuple[str, ...], str]] = [
-        (("telegram:bob", "x"), "'bob' is no chat of telegram: one is written as 12345."),
-        (("telegram", "x"), "'telegram' names no chat"),
-        (("icq:1", "x"), "Nothing can be sent to a platform 'icq': to these it can: telegram."),
+        (("telegram:bob", "x"), "'bob' is not a chat of telegram. Write it like 12345."),
+        (("telegram", "x"), "'telegram' is not a chat"),
+        (("icq:1", "x"), "Nothing can be sent to the platform 'icq'. Use one of these: telegram."),
         ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
         ((chat, "--wait"), "Nothing to send"),
         ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
-        ((chat, "x" * 501, "--file", str(plan)), "under a file there is room for 500"),
+        ((chat, "x" * 501, "--file", str(plan)), "a caption can have 500 characters"),
     ]
     for words, why in refusals:
         refused = await asyncio.to_thread(gateway.cli, "send", *words)

@@ -1,4 +1,4 @@
-"""Memory beyond one conversation: notes, whose they are, and the port of memory providers."""
+"""Memory beyond one conversation: notes, their owners, and the port of memory providers."""
 
 import re
 import unicodedata
@@ -15,9 +15,9 @@ from holdfast.core.messages.source import ChatType, parse_route
 from holdfast.core.messages.transcript import Message
 from holdfast.core.ports.command import Command, Scope, person_scope
 
-OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
+OwnerId = NewType("OwnerId", str)  # "person:…", or "place:…" for a shared chat
 
-_OPERATOR_PLATFORMS = frozenset({"api", "web"})  # whoever has the gateway's own token is its owner
+_OPERATOR_PLATFORMS = frozenset({"api", "web"})  # who has the gateway's own token is its owner
 _MAX_NAME_LENGTH, _PREFIX_LENGTH = 256, 160  # characters of a name, and those kept of a longer one
 _PARTS_WITH_USER = 6  # parts of a route that names a person
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
@@ -26,10 +26,10 @@ _FENCE = re.compile(r"<(?=\s*/?\s*(?:notes|memory)\b)", re.IGNORECASE)
 
 
 def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
-    """Whose memory a session has: that of the one person who owns it, or, where several people
-    speak in it, that of the place, so that nobody's own notes are shown to the others."""
+    """The owner of a session's memory: its person, or the chat if several people share the session,
+    so that personal notes are not shown to others."""
     platform, _, kind, _ = parse_route(route)
-    # Also where the gateway acts for them: in a run of their job.
+    # Also in a run of their job.
     if platform in _OPERATOR_PLATFORMS or principal.partition(":")[0] in _OPERATOR_PLATFORMS:
         return OwnerId("person:owner")
     if kind is ChatType.DM or len(route.split(":")) >= _PARTS_WITH_USER:
@@ -54,7 +54,7 @@ class NoteTopic(StrEnum):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is short, rises, and is never given to another note of the same owner."""
+    """A note. `id` is a small rising number, and never reused for another note of the owner."""
 
     id: int
     topic: NoteTopic
@@ -63,7 +63,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notebook(msgspec.Struct, frozen=True, kw_only=True):
-    """All notes of an owner, oldest first. `off`: its owner wants nothing remembered."""
+    """All notes of an owner, oldest first. `off`: the owner has turned memory off."""
 
     owner: OwnerId
     notes: tuple[Note, ...] = ()
@@ -75,16 +75,16 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoteEdit(Command["NoteEditResult"], frozen=True, kw_only=True):
-    """A change to a notebook, one commit. `room`: characters that all its notes may have,
-    of which a note takes up 20 at least."""
+    """A change to a notebook, in one commit. `max_chars`: the total length of its notes, of which
+    each counts as 20 characters at least."""
 
     action: Literal["add", "replace", "remove", "clear", "off", "on"]
     owner: OwnerId
     note_id: int = 0
-    topic: NoteTopic | None = None  # None: as it was, or the person
+    topic: NoteTopic | None = None  # None: unchanged; of a new note: the person
     text: str = ""
     max_chars: int = 0
-    by: str = ""  # who wants it, where that is nobody's message and no call of an agent
+    by: str = ""  # the actor, if neither a message nor a tool call causes it
     at: float
 
     @property
@@ -94,7 +94,7 @@ class NoteEdit(Command["NoteEditResult"], frozen=True, kw_only=True):
 
 class NoteEditOutcome(StrEnum):
     DONE = "done"
-    UNCHANGED = "same"  # it is so already; nothing was written
+    UNCHANGED = "same"  # nothing had to be written
     FULL = "full"
     MISSING = "missing"  # no note has that id
     OFF = "off"  # nothing is added while memory is off
@@ -102,26 +102,26 @@ class NoteEditOutcome(StrEnum):
 
 class NoteEditResult(msgspec.Struct, frozen=True, kw_only=True):
     outcome: NoteEditOutcome
-    notebook: Notebook  # as it is now
-    note: Note | None = None  # the one it was about
+    notebook: Notebook  # after the edit
+    note: Note | None = None  # the edited note
 
 
 class MemorySubject(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a hook is about."""
+    """The session and the owner that a hook is called for."""
 
     session_id: SessionId
     owner: OwnerId
 
 
 class PendingMemorySync(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose memory is to hear that a turn was answered, and by whom it is kept."""
+    """The owner and the providers that are still to be told that a turn was answered."""
 
     owner: OwnerId
     providers: tuple[str, ...]
 
 
 class AnsweredTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory is told of a turn."""
+    """An answered turn, as providers get it."""
 
     turn_id: TurnId
     subject: MemorySubject
@@ -130,7 +130,7 @@ class AnsweredTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryHook(StrEnum):
-    """What a provider can be asked. It is asked only what it `wants`."""
+    """The hooks of a provider. Only those in its `wants` are called."""
 
     PROMPT_BLOCK = "prompt_block"
     PREFETCH = "prefetch"
@@ -140,40 +140,40 @@ class MemoryHook(StrEnum):
 
 
 class MemoryProvider(Protocol):
-    """Something that remembers: one instance a gateway, for all sessions.
+    """A memory provider: one instance per gateway, for all sessions.
 
-    Hooks are coroutines on the gateway's loop and must not block it. Each has a time limit,
-    after which it is cancelled; what is raised is logged. A provider that fails three times
-    running is left alone for a while. Texts it gives are data to the model, never instructions.
+    Hooks are coroutines on the gateway's event loop and must not block it. Each has a time limit,
+    after which it is cancelled; exceptions are logged. A provider that fails three times in a row
+    is paused for a while. Its texts are data for the model, never instructions.
     """
 
     name: str
     wants: frozenset[MemoryHook]
 
     async def initialise(self) -> None:
-        """Before any hook; again after a pause, where it failed."""
+        """Called before any hook; again after a pause, if it failed."""
         ...
 
     async def prompt_block(self, subject: MemorySubject) -> str:
-        """What belongs into the session's frozen prompt; asked once per session."""
+        """A text for the session's frozen prompt; called once per session."""
         ...
 
     async def prefetch(self, subject: MemorySubject, query: str) -> str:
-        """What may help with this message. The turn waits for it, as long as the limit is."""
+        """A text that may help with this message. The turn waits for it until the time limit."""
         ...
 
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
-        """A turn was answered. In order within a session, never twice, never for a turn that
-        was interrupted, stopped or failed; a crash may leave out the last."""
+        """A turn was answered. Called in order within a session, never twice, and not for a turn
+        that was interrupted, stopped or failed; a crash may skip the last."""
         ...
 
     async def on_session_end(self, subject: MemorySubject) -> None:
-        """The session ended, or the gateway stops while it has an agent. Never twice for the
-        same words: told again only after more was said."""
+        """The session ended, or the gateway stops while the session has an agent. Called again only
+        after more messages."""
         ...
 
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:
-        """These messages are about to be replaced by a summary."""
+        """Called before a summary replaces these messages."""
         ...
 
     async def shutdown(self) -> None:
@@ -182,19 +182,19 @@ class MemoryProvider(Protocol):
 
 
 class MemoryProviderContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider is made with."""
+    """The arguments of a provider's factory."""
 
-    directory: str  # of its own, for what it keeps and how it is set up; it may not exist yet
+    directory: str  # for its data and settings; it may not exist yet
 
 
 class MemoryProviderFactory(Protocol):
-    """What an entry point of the group `holdfast.memory_providers` names."""
+    """The object of an entry point of the group `holdfast.memory_providers`."""
 
     def __call__(self, context: MemoryProviderContext) -> MemoryProvider: ...
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what nobody sees: controls, direction marks, tags, half characters."""
+    """The text without invisible characters: controls, direction marks, tags, surrogates."""
     return "".join(
         c
         for c in text
@@ -207,5 +207,5 @@ def to_single_line(text: str) -> str:
 
 
 def fence_text(tag: str, text: str) -> str:
-    """The text between tags that nothing in it can close."""
+    """The text between tags that it cannot close itself."""
     return f"<{tag}>\n{_FENCE.sub('&lt;', text)}\n</{tag}>"

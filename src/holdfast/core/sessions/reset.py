@@ -1,4 +1,4 @@
-"""When a session has been idle for so long that the next message starts a new one."""
+"""Reset policies: when the next message of a chat starts a new session."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -16,12 +16,12 @@ Hour = Annotated[int, msgspec.Meta(ge=0, le=23)]
 
 class ResetMode(StrEnum):
     NONE = "none"
-    IDLE = "idle"  # after so many minutes in which nothing was said
+    IDLE = "idle"  # after so many minutes without a message
     DAILY = "daily"  # at an hour of the day
 
 
 class ResetReason(StrEnum):
-    """Why a session took another's place without anybody asking for it."""
+    """Why a session automatically replaced another one."""
 
     SUSPENDED = "suspended"
     IDLE = "idle"
@@ -29,14 +29,14 @@ class ResetReason(StrEnum):
 
 
 class SessionReset(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a session is fresh, and which one its route pointed to before."""
+    """Why a session is new, and the session to which its route pointed before."""
 
     reason: ResetReason
     previous: SessionId
 
 
 class ResetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reset of its own for some chats; an empty platform or kind of chat means every one."""
+    """A reset policy for some chats; an empty platform or chat type matches all."""
 
     platform: str = ""
     chat_type: ChatType | None = None
@@ -46,7 +46,7 @@ class ResetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ResetPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`zone` None: the clock on the wall of this machine."""
+    """A reset policy. `zone` None: this machine's time zone."""
 
     mode: ResetMode = ResetMode.NONE
     idle_minutes: int = 1440
@@ -55,7 +55,7 @@ class ResetPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpiringSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that goes on, and when it is over if nobody speaks to it any more."""
+    """An open session, and when it expires without further messages."""
 
     session_id: SessionId
     active_at: float
@@ -63,16 +63,16 @@ class ExpiringSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ExpiryRule = Callable[[SessionKey, float], float | None]
-"""When a session of a route, last active then, is over; None: it never is."""
+"""When a session of a route expires, by its last activity; None: never."""
 
 
 EarliestExpiry = Callable[[float], float | None]
-"""When a session of any route, last active then, is over at the earliest; None: none ever is. A
-later activity never has an earlier end."""
+"""The earliest time at which a session of any route expires, by its last activity; None: never. A
+later activity never gives an earlier time."""
 
 
 class ResetPolicies:
-    """Which policy a chat has: that of the first rule that speaks of it, else the common one."""
+    """The policy of each chat: that of the first rule that matches it, else the default."""
 
     def __init__(
         self, default: ResetPolicy, rules: Sequence[ResetRule] = (), *, zone: tzinfo | None = None
@@ -83,7 +83,7 @@ class ResetPolicies:
         self.is_enabled = any(policy.mode is not ResetMode.NONE for policy in self.policies)
 
     def earliest(self, active_at: float) -> float | None:
-        """The earliest that a session of any chat, last active then, is over."""
+        """The earliest time at which a session of any chat expires, by its last activity."""
         ends = [expires_at(policy, active_at) for policy in self.policies]
         return min([end for end in ends if end is not None], default=None)
 
@@ -95,13 +95,13 @@ class ResetPolicies:
 
 
 def reset_due(policy: ResetPolicy, *, active_at: float, now: float) -> ResetReason | None:
-    """Why a session that was last active then is to be left by now; None: it goes on."""
+    """Why a session with this last activity has expired by now; None: it has not."""
     expires = expires_at(policy, active_at)
     return None if expires is None or now < expires else ResetReason(policy.mode)
 
 
 def expires_at(policy: ResetPolicy, active_at: float) -> float | None:
-    """From when on a session that nobody speaks to any more is over; None: it never is."""
+    """When a session expires without further messages; None: never."""
     match policy.mode:
         case ResetMode.NONE:
             return None
@@ -112,10 +112,10 @@ def expires_at(policy: ResetPolicy, active_at: float) -> float | None:
 
 
 def _next_hour(policy: ResetPolicy, after: float) -> float:
-    """The first time past `after` at which the day's hour begins.
+    """The first time after `after` at which the configured hour of a day begins.
 
-    By the clock on the wall: on a day on which the hour is skipped it comes with the one that
-    follows, and where it comes twice the first counts.
+    In local time: an hour that is skipped begins with the next one; of a repeated hour the first
+    counts.
     """
     seen = datetime.fromtimestamp(after, policy.zone)
     at_hour = seen.replace(hour=policy.daily_hour, minute=0, second=0, microsecond=0, fold=0)

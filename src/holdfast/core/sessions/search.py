@@ -8,11 +8,11 @@ from holdfast.core.ports.command import Query
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 
-MAX_QUERY_LENGTH = 200  # characters of a question; nobody types more, and programs need no more
+MAX_QUERY_LENGTH = 200  # characters; longer queries are refused
 
 
 class SearchScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose conversations are looked at: those of a route, and those that a person owns."""
+    """The conversations to search: those of a route, and those of a person."""
 
     route: SessionKey
     principal: PrincipalId | None = None
@@ -20,22 +20,19 @@ class SearchScope(msgspec.Struct, frozen=True, kw_only=True):
 
 class SearchQuery(Query["list[SearchMatch]"], frozen=True, kw_only=True):
     """Messages that contain all the words, best match first. `words` are as a person typed them;
-    nothing in them is an error. It covers everything that was durable at the request, unless the
-    index is being rebuilt and that takes long."""
+    any text is valid. It covers everything that was durable at the request, unless the index is
+    being rebuilt for long."""
 
     words: str
     limit: int = 20
     session_id: SessionId | None = None
     platform: str = ""
     since: float = 0.0
-    scope: SearchScope | None = None  # None: everything, for whoever runs the gateway
+    scope: SearchScope | None = None  # None: everything, for operators
 
 
 class SearchMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that holds what was searched for.
-
-    `pieces` are the part of its text around that: every second one is what was found.
-    """
+    """A message that matches. `pieces` are the text around the match: every second one matches."""
 
     session: SessionRow
     seq: int
@@ -49,7 +46,7 @@ class SearchMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchIndexStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the index is; `behind` counts the sessions it has yet to look at."""
+    """The progress of the index; `behind` counts the sessions that are not indexed yet."""
 
     messages: int
     behind: int
@@ -57,11 +54,11 @@ class SearchIndexStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search_scope(route: SessionKey, principal: PrincipalId) -> SearchScope:
-    """What may be found from a conversation on this route.
+    """The conversations that may be searched from a conversation on this route.
 
-    What is found is read by all who read the chat it is told in. So a private chat finds all
-    that is its person's, and a chat of several only its own past. A subagent does not know in
-    which chat its reply is told, and finds only its own.
+    Everyone in the chat reads the results. So a direct chat searches all conversations of its
+    person, and a group only its own. A subagent does not know in which chat its reply is sent, and
+    searches only its own conversation.
     """
     platform, _, kind, _ = parse_route(route)
     private = kind is ChatType.DM and platform != INTERNAL_PLATFORM

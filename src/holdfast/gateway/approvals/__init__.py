@@ -1,1 +1,1 @@
-"""Approvals: when a person must decide, how they are asked, and what their answer does."""
+"""Approvals: when a person must decide, the request to them, and the effect of their answer."""

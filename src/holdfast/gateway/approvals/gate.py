@@ -51,7 +51,7 @@ _NOT_RUN = {
 
 
 class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn whose calls are checked. What is asked for is kept in its `approvals`."""
+    """The turn whose calls are checked. Its requests are in its `approvals`."""
 
     session_id: SessionId
     turn_id: TurnId
@@ -62,7 +62,8 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def people_row(self) -> InboxRow:
-        """Where people are: a subagent works in its own session, for the people of another."""
+        """The message that shows where the people are: a subagent works in its own session, for the
+        people of another."""
         subagent = self.row.inbound.subagent
         if subagent is None:
             return self.row
@@ -92,7 +93,7 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalGate:
-    """Decides for the calls of all turns. Owns nothing: what is pending is in the turns."""
+    """Decides for the calls of all turns. Owns nothing: pending approvals are in the turns."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class ApprovalGate:
         raise WaitingForApproval
 
     def allowed_without_asking(self, turn: AskingTurn, call: PendingCall) -> str | None:
-        """By what the call may run, where neither a person nor the store needs to be asked."""
+        """Why the call may run, if neither a person nor the store is needed to decide."""
         verdict = self._decide_by_settings(turn, call)
         return verdict if isinstance(verdict, str) else None
 
@@ -242,7 +243,7 @@ def _refusal(text: str, verdict: CommandVerdict) -> ToolOutput:
 
 
 def _outcome(approval: Approval) -> ToolOutput | None:
-    """What the end of a row means for its call; one without an end is waited for."""
+    """The result of an ended approval for its call; raises `WaitingForApproval` without an end."""
     match approval.state:
         case ApprovalState.PENDING:
             raise WaitingForApproval

@@ -18,11 +18,11 @@ from holdfast.core.ports.store import StoreWriter
 
 
 class PendingApprovals:
-    """Owns what this process knows of one turn's approvals, and wakes the lane that waits.
+    """Owns the approvals of one turn in this process, and wakes the lane that waits.
 
-    An end is *claimed* in the instant in which somebody decides, so that of two who answer at
-    once one wins and the other can be told; it *stands* when it is durable, and only then may
-    the turn go on by it. What was claimed and could not be kept is pending again.
+    An end is *claimed* in the instant of the decision, so that one of two simultaneous answers wins
+    and the other gets a reply. It is *settled* when it is durable, and only then the turn may
+    continue. An end that was claimed and could not be written is pending again.
     """
 
     def __init__(self, rows: Iterable[Approval] = ()) -> None:
@@ -30,7 +30,7 @@ class PendingApprovals:
         self._claimed: dict[ApprovalId, Approval] = {}
         self._wake = asyncio.Event()
         self._withdrawn = False
-        # What ended before this process began is news to a turn that has not gone on since.
+        # Approvals that ended before this process started are new to a turn that has not run since.
         self.changed = any(not row.pending for row in self._rows.values())
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class PendingApprovals:
 
     @property
     def all(self) -> Sequence[Approval]:
-        """Each as it stands, or as it is about to, in the order in which they were asked."""
+        """All approvals in the order of their requests, with claimed ends."""
         return [self._claimed.get(row.id, row) for row in self._rows.values()]
 
     @property
@@ -51,14 +51,14 @@ class PendingApprovals:
         return None if row is None else self._claimed.get(approval_id, row)
 
     def for_call(self, call_id: CallId) -> Approval | None:
-        """As it stands in the log."""
+        """The approval of a call, as it is stored."""
         return next((row for row in self._rows.values() if row.call_id == call_id), None)
 
     def for_delivery(self, delivery_id: DeliveryId) -> Sequence[Approval]:
         return [row for row in self.pending if row.delivery_id == delivery_id]
 
     def add(self, approvals: Iterable[Approval], *, at: float) -> None:
-        """Asked for, and durable; of a turn that has ended meanwhile, in vain."""
+        """Add durable requests; of a turn that has ended meanwhile, they are withdrawn."""
         self._rows |= {approval.id: approval for approval in approvals}
         if self._withdrawn:
             self.withdraw(at=at)
@@ -80,7 +80,7 @@ class PendingApprovals:
             )
 
     def settle(self, decision: ApprovalDecision, *, durable: bool) -> None:
-        """What was claimed stands from now on, or is pending again."""
+        """The claimed ends are durable, or their approvals are pending again."""
         for end in decision.ends:
             claimed = self._claimed.pop(end.id, None)
             if durable and claimed is not None:
@@ -89,7 +89,7 @@ class PendingApprovals:
         self.wake()
 
     def withdraw(self, *, at: float) -> None:
-        """Nobody is asked any more; the commit that ends the turn ends the rows."""
+        """Withdraw all requests; the commit that ends the turn ends the rows."""
         self._withdrawn = True
         if self._rows:  # most turns ask for nothing
             self.claim(
@@ -98,7 +98,7 @@ class PendingApprovals:
             )
 
     def restore_withdrawn(self) -> None:
-        """The turn goes on after all: what was withdrawn, and is in the log as pending, is."""
+        """The turn continues after all: what was withdrawn is pending again."""
         self._withdrawn = False
         withdrawn = [
             row.id for row in self._claimed.values() if row.state is ApprovalState.WITHDRAWN
@@ -107,7 +107,7 @@ class PendingApprovals:
             del self._claimed[approval_id]
 
     def ends_due(self, now: float) -> list[ApprovalEnd]:
-        """The ends of those that nobody can answer any more: too late, or never asked."""
+        """The ends of approvals that cannot be answered any more: too late, or undeliverable."""
         ends = []
         for row in self.pending:
             if row.request_failed:
@@ -117,11 +117,11 @@ class PendingApprovals:
         return ends
 
     def mark_resumed(self) -> None:
-        """The turn runs again, and looks at what there is for itself."""
+        """The turn runs again, and reads the approvals itself."""
         self.changed = False
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Make the waiting lane check again."""
         self._wake.set()
 
     async def wait_for_change(self, *, now: float) -> None:
@@ -157,7 +157,7 @@ async def wait_for_decision(
 async def end_approvals(
     approvals: PendingApprovals, ends: Sequence[ApprovalEnd], *, writes: StoreWriter, at: float
 ) -> None:
-    """End what no person has ended."""
+    """End approvals that no person has decided."""
     decision = ApprovalDecision(ends=tuple(ends), session_id=approvals.session_of(ends[0]), at=at)
     approvals.claim(ends, at=at)
     await writes.write(decision)

@@ -1,4 +1,4 @@
-"""The text and the buttons by which an approval is asked for in a chat."""
+"""The text and the buttons of an approval request in a chat."""
 
 import re
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Slash commands: what is asked of the gateway itself, past any turn that runs."""
+"""Slash commands: requests to the gateway itself, also while a turn runs."""

@@ -1,5 +1,5 @@
-"""What commands work with: one context per subject, each with the few components it uses; and
-which commands a sender may give.
+"""The contexts of commands: one per subject, with the few components that it uses; and which
+commands a sender may use.
 
 The gateway builds them all at its start, so this file imports no command.
 """

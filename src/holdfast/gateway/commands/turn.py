@@ -114,20 +114,20 @@ def _background_text(subagents: Sequence[Subagent], *, everything: bool) -> list
 
 
 def cmd_queue(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
-    """A message that is answered after the running turn, in a turn of its own."""
+    """Send a message that is answered after the running turn, in a turn of its own."""
     return _admit_message(context, request, mode=BusyMode.QUEUE, mergeable=False)
 
 
 def cmd_steer(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
-    """A message that reaches the running turn between two steps."""
+    """Send a message that reaches the running turn between two steps."""
     return _admit_message(context, request, mode=BusyMode.STEER, mergeable=True)
 
 
 def _admit_message(
     context: RunningTurnContext, request: CommandRequest, *, mode: BusyMode, mergeable: bool
 ) -> Awaitable[None]:
-    """What follows the command is a message like any other, and the turn answers it. Its row keeps
-    the text as it was typed, so a restart reads the same decision from it."""
+    """The argument of the command is a message like any other, and a turn answers it. Its row keeps
+    the text as it was typed, so that a restart makes the same decision."""
     row = request.row
     inbound = msgspec.structs.replace(
         row.inbound, text=request.argument, busy_mode=mode, commands=False, mergeable=mergeable
@@ -138,8 +138,8 @@ def _admit_message(
 
 
 def cmd_background(context: RunningTurnContext, request: CommandRequest) -> Awaitable[None]:
-    """Start a subagent beside the conversation, which gets the result. The subagent is committed
-    with the reply, and so is the session it works for, where the chat has none."""
+    """Start a subagent in the background; the conversation gets its result. The subagent is
+    committed with the reply, and so is the session for which it works, if the chat has none."""
     if not request.argument:
         usage = COMMANDS_BY_NAME["background"].usage
         text = _("Say what to do: {usage}").format(usage=usage)

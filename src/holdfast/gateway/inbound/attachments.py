@@ -80,22 +80,23 @@ async def attach_files(
     inbound: Inbound,
     attached: Sequence[Attachment],
 ) -> Inbound:
-    """The message, with a line that names its files, its pictures, and what its documents say.
-    The files are kept before the message is: one that is accepted never names what is not
-    there. `store_file` None: this gateway does not store files. Redacted are the reasons why a
-    platform could not fetch a file, and what a document says."""
+    """The message with a line that names its files, its pictures and the text of its documents. The
+    files are stored before the message, so that an accepted message never names a missing file.
+    `store_file` None: this gateway does not store files. The texts of documents and the reasons why
+    a file could not be fetched are redacted."""
     source = inbound.source
     account = live_settings.current.account(source.platform, source.account) or PlatformSettings()
     fetched: list[FetchedAttachment] = []
     for each in attached[:MAX_FILES]:
         room = MAX_TOTAL_BYTES - sum(len(one.data) for one in fetched)
         if store_file is None:
-            fetched.append(FetchedAttachment(name=each.name, missing="this gateway keeps no files"))
+            fetched.append(
+                FetchedAttachment(name=each.name, missing="this gateway stores no files")
+            )
         else:
             fetched.append(await _fetch(each, account, room=room))
     found = await document_reader.read(fetched, limit=account.file_chars)
-    # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
-    # files behind in the session before.
+    # Last, because fetching takes time: a /new meanwhile would leave the files in the old session.
     session = await sessions.get_or_create_session(source)
     stored = [await _store(session.id, one, store_file) for one in fetched]
     lines = redact(_attachment_lines(stored, left_out=len(attached) - len(stored)))
@@ -112,7 +113,7 @@ async def attach_files(
 
 async def _fetch(one: Attachment, account: PlatformSettings, *, room: int) -> FetchedAttachment:
     if not await is_accepted_type(one.name, account.files):
-        return FetchedAttachment(name=one.name, missing="files of this kind are not taken here")
+        return FetchedAttachment(name=one.name, missing="this kind of file is not accepted here")
     too_large = f"it is larger than {MAX_TOTAL_BYTES // 2**20} MB"
     if one.size is not None and one.size > room:
         return FetchedAttachment(name=one.name, missing=too_large)
@@ -138,12 +139,14 @@ async def _store(
 
 
 def _missing(name: str, error: AttachmentUnavailable) -> FetchedAttachment:
-    log.info("%r was not kept: %s", name, error, extra={"action": "attachment_missing"})
+    log.info(
+        "Could not store attachment %r: %s", name, error, extra={"action": "attachment_missing"}
+    )
     return FetchedAttachment(name=name, missing=str(error))
 
 
 def _attachment_lines(stored: Sequence[StoredAttachment], *, left_out: int) -> str:
-    """For the agent, which also has to tell its user what did not come."""
+    """For the agent, which also has to tell its user which files are missing."""
     paths = ", ".join(one.path for one in stored if one.path)
     lines = [f"{ATTACHED_PREFIX}in the workspace: {paths}]"] if paths else []
     lines += [
@@ -159,5 +162,5 @@ def _attachment_lines(stored: Sequence[StoredAttachment], *, left_out: int) -> s
 
 
 def _safe_name(name: str) -> str:
-    """A name of somebody's choosing: one short line, that cannot end the brackets it stands in."""
+    """A name chosen by the sender, as one short line that cannot close the brackets around it."""
     return "".join(c if c.isprintable() and c not in "[]" else "_" for c in name)[:80]

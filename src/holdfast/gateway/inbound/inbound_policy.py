@@ -26,7 +26,7 @@ _ANY_BOT = ""  # all bots count as one speaker
 _MAX_CHATS = 10_000  # chats with a count; the one that is silent longest is evicted
 
 _DEFAULT_CHAT = ChatSettings()
-_LOOP_REASON = "so many in a row that it may be a program"
+_LOOP_REASON = "so many messages in a row that the sender may be a program"
 
 
 def _loop_notice() -> str:
@@ -70,25 +70,25 @@ class GroupPolicy:
         and again, but counts as one."""
         source = inbound.source
         if source.author is Author.SELF:
-            raise NotAddressed("it was written by this account itself")
+            raise NotAddressed("The message was written by this account itself.")
         chat = self._chats.get(_chat_key(source), _DEFAULT_CHAT)
         row = self._streak(source, now)
         if source.chat_type is not ChatType.DM and not is_addressed(inbound, chat.answers):
-            raise NotAddressed("it was not said to the agent")
+            raise NotAddressed("The message is not addressed to the agent.")
         bot = source.author is Author.BOT
         most = chat.bots if bot else MAX_IN_A_ROW
         if row.count < most:
             return
         found = NotAddressed if bot or row.notified else LoopDetected
-        raise found(f"{most} of one voice were answered in a row")
+        raise found("{count} messages of one sender were answered in a row.", count=most)
 
     def record_accepted(self, source: Source, *, now: float) -> None:
-        """A message from there was taken in, and will be answered."""
+        """A message from there was accepted, and will be answered."""
         row = self._streak(source, now)
         row.count, row.at = row.count + 1, now
 
     def record_loop_notice(self, source: Source, *, now: float) -> None:
-        """The chat has heard why there are no more answers."""
+        """The chat was notified why there are no more answers."""
         row = self._streak(source, now)
         row.notified, row.at = True, now
 
@@ -98,7 +98,7 @@ class GroupPolicy:
         row = self._streaks.pop(chat, None)
         if row is None or row.speaker != speaker or not 0 <= now - row.at < LOOP_RESET_AFTER:
             row = _Streak(speaker=speaker, at=now)
-        self._streaks[chat] = row  # at the end: the first are the longest silent
+        self._streaks[chat] = row  # at the end: the first was silent longest
         if len(self._streaks) > _MAX_CHATS:
             del self._streaks[next(iter(self._streaks))]
         return row
@@ -109,8 +109,8 @@ def _chat_key(source: Source) -> tuple[str, str, str]:
 
 
 def is_addressed(inbound: Inbound, answers: GroupReplyMode) -> bool:
-    """Whether a message in a group is for the agent. One that calls another bot's command by that
-    bot's name never is, unless the platform says that the name is ours."""
+    """Whether a message in a group is for the agent. A command with a bot's name (`/stop@name`) is
+    only if the platform says that the name is ours."""
     command = _command_name(inbound)
     if command is not None and "@" in command:
         return inbound.mentioned
@@ -157,8 +157,8 @@ class InboundPolicy:
         self._clock = clock
 
     async def check(self, inbound: Inbound) -> PrincipalId:
-        """Who it is that talks. Raises `NotAllowed`: whatever its writer was to hear of it is
-        durable by then, and the message is to be acknowledged."""
+        """The principal of the sender. Raises `NotAllowed`: notices to the sender are durable by
+        then, and the message is to be acknowledged."""
         source = inbound.source
         self._languages.record(source)
         principal = principal_of(source)
@@ -171,12 +171,12 @@ class InboundPolicy:
         return principal.id
 
     def record_accepted(self, source: Source) -> None:
-        """What came from there is durable, and will be answered."""
+        """A message from there is durable, and will be answered."""
         if _needs_group_check(source):
             self._groups.record_accepted(source, now=self._clock.now())
 
     def check_operator(self, inbound: Inbound) -> PrincipalId:
-        """As who somebody speaks who runs the gateway, into a chat of others. Raises
+        """The principal of an operator who writes into a chat of other people. Raises
         `NotAllowed`."""
         principal = principal_of(inbound.source)
         self._access.authorise(principal, Action.OPERATE, inbound.source)
@@ -184,7 +184,7 @@ class InboundPolicy:
 
     async def _check_group(self, inbound: Inbound, principal: Principal) -> None:
         if inbound.source.author is Author.OPERATOR:
-            raise NotAllowed("a platform brings the words of others, never those of the operator")
+            raise NotAllowed("A platform cannot send messages as the operator.")
         try:
             self._groups.check(inbound, now=self._clock.now())
         except LoopDetected:
@@ -199,5 +199,5 @@ class InboundPolicy:
 
 
 def _needs_group_check(source: Source) -> bool:
-    """Whether somebody else than the agent may be meant, or something else than a person talks."""
+    """Whether the message may be for somebody else, or may come from a program."""
     return source.chat_type is not ChatType.DM or source.author is not Author.PERSON

@@ -1,4 +1,4 @@
-"""The one entry for messages: checks, stores and acknowledges them, then routes them."""
+"""The only entry for messages: checks, stores and acknowledges them, then routes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -28,11 +28,11 @@ Attach = Callable[[Inbound, Sequence[Attachment]], Awaitable[Inbound]]
 
 
 class IntakeState(Enum):
-    """Which messages are let in."""
+    """Which messages are accepted."""
 
-    STARTING = auto()  # only those of subagents, whose turns are resumed
+    STARTING = auto()  # only those of subagents, because their turns are resumed
     OPEN = auto()  # all
-    DRAINING = auto()  # only those of subagents, whose turns may still finish
+    DRAINING = auto()  # only those of subagents, because their turns may still finish
     CLOSED = auto()  # none
 
 
@@ -45,7 +45,7 @@ INTAKE_TRANSITIONS: Mapping[IntakeState, frozenset[IntakeState]] = {
 
 
 class GatewayIntake:
-    """The one way in. Owns whether it is open; everything accepted is handed to `admit`.
+    """Accepts messages. Owns whether it is open; everything accepted is passed to `admit`.
 
     A message is routed by its commit, not by the request that brought it: a request that is
     cancelled while it waits has been accepted all the same, and is answered.
@@ -74,13 +74,13 @@ class GatewayIntake:
         self._state = IntakeState.STARTING
 
     def open(self) -> None:
-        """Raises `InvalidTransition` where the stop has begun: it is never taken back."""
+        """Accept all messages. Raises `InvalidTransition` if the stop has begun."""
         self._move(IntakeState.OPEN)
 
     def close(self) -> None:
-        """From now on nothing is accepted: the platforms keep it. What is on its way into the
-        log is acknowledged once it is there, and is the next start's to run. Only the subagents
-        of turns that may still finish are let in, until `close_to_subagents`."""
+        """Accept no more messages: the platforms keep them. A message whose write has begun is
+        acknowledged when it is stored, and the next start runs it. Only the subagents of turns that
+        may still finish are accepted, until `close_to_subagents`."""
         if self._state in (IntakeState.STARTING, IntakeState.OPEN):
             self._move(IntakeState.DRAINING)
 
@@ -95,7 +95,9 @@ class GatewayIntake:
 
     async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         if self._state is not IntakeState.OPEN:
-            raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
+            raise IntakeClosed(
+                "The gateway is not accepting messages at the moment. Try again soon."
+            )
         principal = await self._policy.check(inbound)
         if attachments:
             inbound = await self._attach(inbound, attachments)
@@ -105,19 +107,21 @@ class GatewayIntake:
         return accepted
 
     async def accept_from_operator(self, inbound: Inbound, *, into: SessionId) -> Accepted:
-        """Accept what the operator of the gateway says to a session in a chat of others. It goes to
-        the session of that chat, and the answer to the chat; it is audited in the one that was
-        addressed."""
+        """Accept a message of the operator to a session in a chat of other people. It goes to the
+        current session of that chat, and the answer to the chat; it is audited in the session that
+        was addressed."""
         if self._state is not IntakeState.OPEN:
-            raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
+            raise IntakeClosed(
+                "The gateway is not accepting messages at the moment. Try again soon."
+            )
         principal = self._policy.check_operator(inbound)
         return await self.accept_authorised(inbound, principal, spoken_into=into)
 
     def accept_authorised(
         self, inbound: Inbound, principal: PrincipalId, *, spoken_into: SessionId | None = None
     ) -> Awaitable[Accepted]:
-        """Accept what was authorised. Where the gateway is about to stop, it is kept for the next
-        start. The commit, not the caller, starts what follows: `on_committed`."""
+        """Accept an authorised message. If the gateway is about to stop, the next start runs it.
+        The commit, not the caller, routes it: `on_committed`."""
         self._runtime.crash(CrashPoint.ACCEPT_SUBMITTED)
         return self._store.write(
             AcceptMessage(
@@ -130,7 +134,7 @@ class GatewayIntake:
         )
 
     def on_committed(self, event: Committed) -> None:
-        """A message is in the store now, by whatever commit."""
+        """Route a message that a commit has stored."""
         accepted = accepted_message(event)
         if accepted is None:
             return

@@ -1,4 +1,4 @@
-"""Executes job runs: each begun as a message, followed to its end, and stopped."""
+"""Executes job runs: starts each as a message, follows it to its end, and stops it."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ DUE_NOTE = (
     "says.{more}]"
 )
 SILENT_HINT = f" Where there is nothing worth telling, reply with {SILENT_REPLY} and nothing else."
-OVERDUE_REASON = "it was stopped, because it took longer than {limit}"
+OVERDUE_REASON = "stopped, because it took longer than {limit}"
 
 
 SubmitRun = Callable[[WaitingRun], Awaitable[Accepted]]
@@ -56,9 +56,8 @@ class StopMessage(Protocol):
 
 
 class JobExecutor:
-    """Starts job runs, follows each to its end and stops it. Which ones are at work is in
-    `RunningJobs`; all else about them is in the store. `run_ended` is set when a place is
-    free."""
+    """Starts job runs, follows each to its end and stops it. `RunningJobs` has the running ones;
+    all else is in the store. `run_ended` is set when a slot is free."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class JobExecutor:
         self._subscriptions = subscriptions
         self._stop_message = stop_message
         self.running = running
-        self.run_ended = asyncio.Event()  # a place is free
+        self.run_ended = asyncio.Event()  # a slot is free
         self._close = close_session
         self._tasks = tasks
 
@@ -102,25 +101,25 @@ class JobExecutor:
             request.stopped.set_result(stopped)
 
     async def follow_recovered(self) -> None:
-        """Take note of what goes on from an earlier process."""
+        """Follow the runs of an earlier process."""
         for row in await self._store.read(ListRunningRuns()):
             self._follow(row)
 
     async def start(self, waiting: WaitingRun) -> None:
-        """Returns when it is in the inbox, and so on its way to a lane. Raises `StoreError`
-        where that cannot be, or where somebody has stopped it meanwhile."""
+        """Returns when the run is in the inbox. Raises `StoreError` if that is not possible, or if
+        it was stopped meanwhile."""
         accepted = await self._submit(waiting)
         self._runtime.crash(CrashPoint.RUN_BEGUN)
         log.info(
-            "Job %d runs.",
+            "Started job %d",
             waiting.job.id,
             extra={"action": "job_run_started", "job": waiting.job.id, "run": waiting.id},
         )
         self._follow(accepted.row)
 
     async def stop(self, job_id: JobId, why: str = "") -> bool:
-        """End what runs of a job, as /stop does; False: nothing does. With a reason it has
-        failed, and its people are told."""
+        """Stop the running run of a job, as /stop does; False: there is none. With a reason, the
+        run has failed, and its chat is notified."""
         inbox_id = self.running.message_of(job_id)
         if inbox_id is None:
             return False
@@ -129,7 +128,7 @@ class JobExecutor:
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
         if run is None or row.id not in self._subscriptions:
-            self.run_ended.set()  # since it was read; or it came in as the gateway stopped
+            self.run_ended.set()  # it has ended since it was read, or the gateway stops
             return
         self.running.add(run.job_id, row.id)
         ending = self._subscriptions.end_of(row.id)
@@ -160,7 +159,12 @@ class JobExecutor:
                 run.job_id, OVERDUE_REASON.format(limit=format_long_duration(run.limit))
             )
         except StoreError as error:
-            log.error("A late run goes on: %s", error, extra={"action": "job_run_overdue"})
+            log.error(
+                "Job %d exceeded its time limit and could not be stopped: %s",
+                run.job_id,
+                error,
+                extra={"action": "job_run_overdue", "job": run.job_id},
+            )
 
 
 async def submit_run(
@@ -170,11 +174,11 @@ async def submit_run(
     destinations: JobDestinations,
     waiting: WaitingRun,
 ) -> Accepted:
-    """Accept a run as a message. Its commit gives it to the router, like every other message."""
+    """Accept a run as a message. Its commit routes it, like every other message."""
     spec, sessions = waiting.job.spec, live_settings.current.sessions
     asked_in = None
     if spec.runs_in is not RunSession.HERE:
-        # Its people can answer what it asks in the conversation that they have there.
+        # Its people can answer approvals in their conversation there.
         asked_in = await store.read(GetRouteSession(key=route_of(spec.source, sessions)))
     inbound = _run_message(waiting, address=destinations.address_of(spec), asked_in=asked_in)
     return await store.write(
@@ -220,8 +224,8 @@ def _run_message(
 
 
 def _own_source(waiting: WaitingRun) -> Source:
-    """In the likeness of where the job was made: a run knows no more of a person than the chat
-    does that its answer is told in."""
+    """A source like the one in which the job was created, so that the run has no more access to a
+    person's data than the chat to which its answer is sent."""
     made = waiting.job.spec.source
     return Source(
         platform=INTERNAL_PLATFORM,

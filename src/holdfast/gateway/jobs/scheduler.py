@@ -1,4 +1,4 @@
-"""One task that plans due jobs, begins waiting runs, and sleeps until the next."""
+"""The task that plans due jobs, starts waiting runs, and sleeps until the next due time."""
 
 import asyncio
 import logging
@@ -35,6 +35,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.retry import SCHEDULER_RETRY
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translation import N_
 from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.time_zones import zone_of
 from holdfast.gateway.live_settings import LiveSettings
@@ -43,11 +44,11 @@ log = logging.getLogger(__name__)
 
 _MAX_JOBS_PER_RUN = 50  # jobs of one look; there may be thousands after a long pause
 _MAX_SLEEP = 86400.0
-_NOT_ALLOWED = "the person whose job it is may not talk to the agent any more"
+_NOT_ALLOWED = N_("the owner of the job may not talk to the agent any more")
 
 
 class SleepTimer:
-    """An alarm that sleeps: a clock that is set is noticed within a day."""
+    """A timer that sleeps: a change of the clock is noticed within a day."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -60,8 +61,8 @@ JOB_COMMANDS = (AddJob, JobChange, RunPlan, SkipRuns, CommandEffect)
 
 
 class Scheduler:
-    """Owns the time of the next look. It alone plans and begins runs, so that nothing is decided
-    twice; what it decided is in the store before anything follows from it."""
+    """Owns the time of the next check. Only it plans and starts runs, so that nothing is decided
+    twice; each decision is stored before it takes effect."""
 
     def __init__(
         self,
@@ -84,25 +85,29 @@ class Scheduler:
         self.next_due: float | None = None
 
     async def run(self) -> None:
-        """Until `close`."""
+        """Run until `close`."""
         while not self._closed:
             self._woken.clear()
             try:
                 self.next_due = await self.run_once()
             except HoldfastError as error:
+                wait = SCHEDULER_RETRY.wait(0)
                 log.error(
-                    "The scheduler tries again: %s", error, extra={"action": "scheduler_failed"}
+                    "Could not plan jobs: %s; retrying in %g s",
+                    error,
+                    wait,
+                    extra={"action": "scheduler_failed"},
                 )
-                self.next_due = self._runtime.clock.now() + SCHEDULER_RETRY.wait(0)
+                self.next_due = self._runtime.clock.now() + wait
             await self._sleep()
 
     def close(self) -> None:
-        """From now on no run begins: what is due is the next start's."""
+        """Start no more runs; the next start of the gateway does."""
         self._closed = True
         self._woken.set()
 
     def on_committed(self, event: Committed) -> None:
-        """A job was changed: there may be something to do. Its own plans change nothing for it."""
+        """Wake up after a change of a job, but not after an own plan."""
         command = event.command
         if isinstance(command, CommandEffect):
             changed = any((command.job, command.new_job, command.runs, command.skip_runs))
@@ -112,11 +117,11 @@ class Scheduler:
             self.wake()
 
     def wake(self) -> None:
-        """There may be something to do."""
+        """Check the jobs now."""
         self._woken.set()
 
     async def run_once(self) -> float | None:
-        """Plan what is due by now and begin what can be; when there will be more."""
+        """Plan the jobs that are due and start what can run; returns the next due time."""
         now = self._runtime.clock.now()
         due = await self._store.read(ListDueJobs(by=now, limit=_MAX_JOBS_PER_RUN))
         for planned in await asyncio.gather(
@@ -139,7 +144,7 @@ class Scheduler:
             ends = await asyncio.gather(*both, return_exceptions=True)
         for end in ends:
             if isinstance(end, Exception):
-                raise end  # an alarm that fails would ring without end
+                raise end  # a failing timer would wake it without end
 
     async def _plan(self, job: Job, now: float) -> None:
         try:
@@ -150,7 +155,7 @@ class Scheduler:
             await self._pause_job(job, str(error))
             return
         if not await self._store.write(plan):
-            return  # it was changed meanwhile, and is looked at again as it is now
+            return  # it was changed meanwhile, and is checked again
         self._runtime.crash(CrashPoint.RUN_PLANNED)
         if plan.drop_waiting_reason:
             await self._executor.stop(job.id)
@@ -184,9 +189,12 @@ class Scheduler:
         )
 
     async def _pause_job(self, job: Job, why: str) -> None:
-        """Its times cannot be known here any more; the others' can."""
+        """Pause a job whose due times cannot be computed any more; the others continue."""
         log.error(
-            "Job %d is paused: %s", job.id, why, extra={"action": "job_paused", "job": job.id}
+            "Paused job %d, because its schedule cannot be used: %s",
+            job.id,
+            why,
+            extra={"action": "job_paused", "job": job.id},
         )
         await self._store.write(
             JobChange(job_id=job.id, principal=job.principal, kind=JobChangeKind.PAUSE)
@@ -204,7 +212,7 @@ class Scheduler:
             await self._start(waiting)
 
     async def _start(self, waiting: WaitingRun) -> None:
-        """One whose person may not talk here any more never begins."""
+        """Start a run, or skip it if its owner may not talk to the agent any more."""
         job = waiting.job
         if not self._may_talk(job.spec.source):
             await self._store.write(
@@ -219,4 +227,4 @@ class Scheduler:
         except StoreError:
             run = await self._store.read(GetJobRun(run_id=waiting.id))
             if run is not None and run.state is RunState.WAITING:
-                raise  # the store's trouble, and not somebody who stopped it meanwhile
+                raise  # the store has failed; otherwise it was stopped meanwhile

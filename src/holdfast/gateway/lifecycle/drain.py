@@ -1,4 +1,4 @@
-"""How a stop treats the running turns: it drains, parks, marks and cuts them."""
+"""How a stop treats running turns: it drains, parks, marks and interrupts them."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ class TurnDrainer:
         return self._settings.park_timeout if waits else 0.0
 
     async def drain(self) -> None:
-        """C2. Without a window nothing is waited for, and who stands at a boundary is parked."""
+        """C2. Without a timeout it does not wait, and parks the turns at a step boundary."""
         self._report()
         await self._wait_until_idle(self.finish_timeout)
         if self._order.kind.restarts:
@@ -74,15 +74,19 @@ class TurnDrainer:
         self._report(force=True)
 
     async def mark(self) -> None:
-        """F5: all that still runs, and nothing else; durable when this returns."""
+        """F5: mark all turns that still run, and no others; durable when this returns."""
         marks = self._lanes.leave(self._order.exit_reason)
         results = await asyncio.gather(*marks, return_exceptions=True)
         for failure in filter(None, results):
-            log.error("A turn could not be marked: %s", failure, extra={"action": "mark_failed"})
+            log.error(
+                "Could not mark a turn as interrupted: %s; the next start counts it as a crash",
+                failure,
+                extra={"action": "mark_failed"},
+            )
 
     async def interrupt(self) -> None:
-        """C3: once per agent. On a restart what runs in the runners is let go first: cancelling a
-        turn kills the command that it waits for."""
+        """C3: once per agent. On a restart the runners are detached first: cancelling a turn kills
+        the command that it waits for."""
         restarts = self._order.kind.restarts
         try:
             if restarts:
@@ -94,7 +98,7 @@ class TurnDrainer:
             await self._lanes.close()
 
     async def _wait_until_idle(self, seconds: float) -> None:
-        """Returns when no turn runs, when the time is over, or when nobody wants to wait."""
+        """Returns when no turn runs, when the time is over, or when the stop becomes urgent."""
         if seconds <= 0:
             return
         waking = asyncio.create_task(self._wake_when_urgent(), name="hurry")
@@ -113,12 +117,12 @@ class TurnDrainer:
         self._lanes.changed.set()
 
     def _report(self, *, force: bool = False) -> int:
-        """How many turns run; whoever looks is told when that has changed, or at the end."""
+        """The number of running turns; reported when it has changed, or with `force`."""
         running = self._lanes.count(LaneState.RUNNING)
         if running != self._reported or force:
             self._reported = running
             text = f"draining: {running} turn{'' if running == 1 else 's'}"
             self._progress(text)
             goes = "Restarting" if self._order.kind.restarts else "Stopping"
-            log.info("%s, %s.", goes, text, extra={"action": "draining", "turns": running})
+            log.info("%s, %s", goes, text, extra={"action": "draining", "turns": running})
         return running

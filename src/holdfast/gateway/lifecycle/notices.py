@@ -1,4 +1,4 @@
-"""Tells chats and home channels that the gateway stops, restarts, and is back; each once."""
+"""Sends chats and home channels notices that the gateway stops, restarts and is back; each once."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -24,17 +24,17 @@ from holdfast.gateway.turns.lanes import Lanes
 NOTICE_EXPIRES_AFTER = (
     60.0  # seconds that a shutdown notice is worth sending; the next process never sends it
 )
-MIN_CRASH_INTERVAL = 600.0  # seconds between two that home channels hear of
-_STOPS_READ = 1000  # stops among which the last crash that was told is looked for
+MIN_CRASH_INTERVAL = 600.0  # seconds between two crash notices to home channels
+_STOPS_READ = 1000  # stops among which the last notified crash is searched
 
-ChatThread = tuple[str, str, str, str | None]  # a chat and thread, whoever speaks there
+ChatThread = tuple[str, str, str, str | None]  # platform, account, chat and thread
 
 
 class LifecycleNotices:
-    """Owns which commands answer for a stop, or have; keeps nothing else.
+    """Owns which commands reply to the request for a stop; nothing else.
 
-    A chat and thread hears of a stop once, however many turns run there, and of the return of
-    the gateway once, in the commit that says that it is back.
+    A chat and thread gets one notice of a stop, however many turns run there, and one when the
+    gateway is back, in the commit that records that.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class LifecycleNotices:
         self._lanes = lanes
         self._home_channels = home_channels
         self._answering: dict[StopOrder, asyncio.Event] = {}
-        # The order whose sender was told by the answer to the command.
+        # The order whose sender was notified by the reply to the command.
         self._answered_order: StopOrder | None = None
 
     @contextmanager
     def answering(self, order: StopOrder) -> Iterator[None]:
-        """While this is open, the order is answered in the chat it came from: the shutdown notice
-        waits for that, so that nothing overtakes it and it goes out before the gateway does."""
+        """While this is open, the command of the order is being answered in its chat. The shutdown
+        notices wait for that, so that the reply is sent first, and before the gateway stops."""
         answered = self._answering[order] = asyncio.Event()
         try:
             yield
@@ -73,17 +73,17 @@ class LifecycleNotices:
             answered.set()
 
     def mark_answered(self, order: StopOrder) -> None:
-        """The answer to the command says already what the shutdown notice would say."""
+        """The reply to the command replaces the shutdown notice of its chat."""
         self._answered_order = order
 
     @property
     def running_turns(self) -> int:
-        """Turns that a stop would cut or park; one that waits for a person is not among them."""
+        """Turns that a stop would interrupt or park, without those that wait for a person."""
         return sum(lane.running_turn is not None for lane in self._lanes)
 
     async def send_shutdown_notices(self, order: StopOrder) -> None:
-        """Owe each chat with a running turn the news, and each home channel where nobody in a
-        chat asked for this. Returns when that is durable, and on its way."""
+        """Notify each chat with a running turn, and each home channel unless the stop was requested
+        in a chat. Returns when the notices are durable and queued."""
         if (answered := self._answering.get(order)) is not None:
             await answered.wait()
         at = self._runtime.clock.now()
@@ -116,16 +116,15 @@ class LifecycleNotices:
         return [(address, text) for address, text in notices.values() if self._is_notified(address)]
 
     async def send_back_notices(self, *, resumed: int = 0) -> None:
-        """The gateway accepts messages again: every open stop is over. The notices about it are in
-        the same commit, so that each is sent once, whatever happens next. `resumed`: the turns that
-        it resumes."""
+        """Record that the gateway accepts messages again, which completes every open stop. The
+        notices are in the same commit, so that each is sent once. `resumed`: the resumed turns."""
         at = self._runtime.clock.now()
         deliveries = await self.back_notices(await self._store.read(ListOpenStops()))
         await self._store.write(RecordReady(deliveries=deliveries, at=at, resumed=resumed))
 
     async def back_notices(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:
-        """What is owed after these stops. Nobody waits for a gateway that was stopped to stay
-        down, so a start after that tells nobody."""
+        """The notices after these stops. After a planned stop there are none: no one was waiting
+        for the gateway."""
         notices: dict[ChatThread, tuple[Address, str]] = {}
         for row in rows:
             if row.order.address is not None and row.order.kind.restarts:
@@ -146,8 +145,8 @@ class LifecycleNotices:
         )
 
     async def _stops_for_home_channels(self, rows: Sequence[StopRow]) -> list[StopRow]:
-        """Those that home channels hear of, the last first. Of crashes one in a while: a gateway
-        that crashes in a loop must not fill the chats of its people besides."""
+        """The stops that home channels are notified of, the last first. Crash notices are limited,
+        so that a crash loop does not flood the chats."""
         outside = [r for r in rows if r.order.address is None and r.order.kind is not StopKind.STOP]
         if not any(row.order.kind is StopKind.CRASH for row in outside):
             return outside
@@ -164,8 +163,8 @@ class LifecycleNotices:
                 yield lane.running_turn.rows[-1]
 
     def _is_notified(self, address: Address) -> bool:
-        """Whether people there are told by message: not where they come and look by themselves,
-        nor where the platform, or whoever set it up, does not want it."""
+        """Whether the chat gets notices: not if its client fetches replies, if the chat is quiet,
+        or if the platform or the configuration has turned notices off."""
         platform = self._platforms.find(address)
         if platform is None or platform.capabilities.fetchable:
             return False

@@ -32,10 +32,10 @@ async def run_phases(
     inside: Callable[[str], Awaitable[None]] = _nothing,
     took: dict[str, float] | None = None,
 ) -> None:
-    """Every phase is run, in order, whatever became of the ones before it.
+    """Run every phase in order, also after a failed one.
 
-    The next phase is asked for when the one before it has ended. `inside` is awaited first in
-    each, and counts as part of it. `took` is told the seconds of each when it has ended.
+    The next phase starts when the one before it has ended. `inside` is awaited first in each, and
+    counts as part of it. `took` gets the seconds of each when it has ended.
     """
     now = asyncio.get_running_loop().time
     took = {} if took is None else took
@@ -45,14 +45,14 @@ async def run_phases(
         await _run(phase, inside)
         took[phase.name] = round(now() - began, 4)
     log.info(
-        "All phases have ended, in %.2f s.",
+        "All shutdown phases have ended after %.2f s",
         sum(took.values()),
         extra={"action": "shutdown_phases_done", "seconds": took},
     )
 
 
 async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
-    """In a task of its own: one that does not let itself be cancelled is left behind."""
+    """Run a phase in a task of its own; one that cannot be cancelled in time is abandoned."""
 
     async def work() -> None:
         await inside(phase.name)
@@ -70,13 +70,13 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
         raise
     if done and not task.cancelled() and (error := task.exception()) is not None:
         log.error(
-            "Stopping: %r failed.", phase.name, exc_info=error, extra={"action": "phase_failed"}
+            "Shutdown phase %r failed", phase.name, exc_info=error, extra={"action": "phase_failed"}
         )
 
 
 def _log_late(phase: Phase) -> None:
     log.error(
-        "Stopping: %r took longer than its %g s and was left.",
+        "Shutdown phase %r took longer than %g s and was cancelled",
         phase.name,
         phase.seconds,
         extra={"action": "phase_late"},

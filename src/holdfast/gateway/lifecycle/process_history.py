@@ -22,10 +22,10 @@ class ProcessHistory:
         self._row: StopRow | None = None
 
     async def record_crash(self, store: Store, *, ran: bool) -> None:
-        """Find out whether the process before this one died without a word. `ran`: it was ready
-        once, and nobody had asked it to stop.
+        """Record a crash of the previous process, if it crashed. `ran`: it was ready, and was not
+        told to stop.
 
-        One that was killed on its way out has its row already, which is open still.
+        A process that was killed during its stop has an open row already.
         """
         if await store.read(ListOpenStops()):
             return
@@ -38,7 +38,7 @@ class ProcessHistory:
             await store.write(RecordStop(row=self._new_row(order, interrupted=cut)))
 
     def begin_stop(self, order: StopOrder) -> str:
-        """This life is to end; returns the id of its row."""
+        """This process is about to stop; returns the id of its row."""
         self._row = self._new_row(order)
         return self._row.id
 
@@ -49,8 +49,8 @@ class ProcessHistory:
     async def record_stopped(
         self, store: Store, *, parked: int, interrupted: int, phases: Mapping[str, float]
     ) -> None:
-        """The row as it stays: what became of the turns that ran, how long each phase took until
-        now, and when it was over."""
+        """Complete the row: what happened to the running turns, how long each phase took, and when
+        the stop ended."""
         if (row := self._row) is not None:
             whole = StopRow(
                 id=row.id,

@@ -42,7 +42,7 @@ class TurnGivenUp(HoldfastError):
 
 
 class RunnerAdopter(Protocol):
-    """Takes over the runners that outlived the last process."""
+    """Takes over the runners that survived the last process."""
 
     async def adopt(
         self, known: Sequence[RunnerRow], *, needed: Collection[SessionId]
@@ -61,8 +61,9 @@ async def recover(
     outbox: OutboxWorker,
     runners: RunnerAdopter,
 ) -> int:
-    """Runs once, before intake opens. Deliveries go out first, then cut turns go on, then what no
-    turn has taken: the order they were promised in. How many turns go on."""
+    """Runs once, before the intake opens. Deliveries are sent first, then turns are resumed, then
+    messages that no turn has taken are routed: the order in which they were promised. Returns how
+    many turns are resumed."""
     undelivered, open_turns = (
         await store.read(ListUndelivered()),
         await store.read(ListOpenTurns()),
@@ -76,14 +77,14 @@ async def recover(
         else await _give_up_reason(one, store, mode)
         for one in open_turns
     }
-    # What runs for a turn that is given up goes before its end is told, and for good.
+    # The runner of a turn that is given up is ended before people are told.
     await _adopt_runners(runners, store, given_up, left)
     for open_turn in open_turns:
         router.open_subscriptions(open_turn)
         if given_up[open_turn.turn.session_id] is None:
             lanes.resume(open_turn, left=open_turn.turn.session_id in left)
-    # With every lane there, and none of them run yet: a question that cannot be delivered
-    # finds the turn that waits for it, and what was owed first goes out first.
+    # All lanes exist, and none runs yet: an approval request that cannot be delivered finds the
+    # turn that waits for it, and older deliveries are sent first.
     outbox.recover(undelivered)
     for open_turn in open_turns:
         if why := given_up[open_turn.turn.session_id]:
@@ -94,7 +95,7 @@ async def recover(
         router.route_recovered(await _recovered_message(row, store))
     if undelivered or open_turns or queued:
         log.info(
-            "Recovered %d cut turns, %d queued messages and %d deliveries.",
+            "Recovered %d open turns, %d queued messages and %d deliveries",
             len(open_turns),
             len(queued),
             len(undelivered),
@@ -104,8 +105,8 @@ async def recover(
 
 
 async def _session_has_ended(open_turn: OpenTurn, store: StoreReader) -> bool:
-    """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
-    session: then the turn is to end, and nothing is said there any more."""
+    """Whether a /new has ended the session before the end of the turn that it stopped was
+    committed: then the turn ends without a message."""
     session = await store.read(GetSession(session_id=open_turn.turn.session_id))
     return session is not None and session.ended_at is not None
 
@@ -137,14 +138,13 @@ async def _give_up_reason(
 
 
 async def _suspend_recent_sessions(sessions: SessionStore, store: StoreReader) -> None:
-    """F8, where it is set up so. A process that has said that it stops, and that it has
-    stopped, has died no unclean death."""
+    """F8, if configured. A process that has recorded its stop did not crash."""
     stops = await store.read(ListOpenStops())
     if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
         return
     if suspended := await sessions.suspend_recently_active():
         log.warning(
-            "%d sessions begin afresh, since the last process died.",
+            "Suspended %d sessions, because the last process crashed (gateway.crash_recovery)",
             suspended,
             extra={"action": "suspended"},
         )
@@ -156,7 +156,7 @@ async def _adopt_runners(
     given_up: Mapping[SessionId, TurnGivenUp | None],
     left: Collection[SessionId],
 ) -> None:
-    """A runner is needed by a turn that goes on, and by a session that can be gone on with."""
+    """A runner is needed by a turn that is resumed, and by a session that can continue."""
     known = await store.read(ListRunners())
     resumed = {session_id for session_id, why in given_up.items() if why is None}
     needed = resumed.difference(left)
@@ -179,7 +179,7 @@ async def _give_up_turn(turns: TurnFactory, open_turn: OpenTurn, why: TurnGivenU
     await turn.fail(str(why), text=text, suspend=True)
     await turn.close_once()
     log.warning(
-        "Session %s was suspended: %s",
+        "Suspended session %s: %s",
         turn.session_id,
         why,
         extra={"action": "suspended", "session": turn.session_id},

@@ -11,8 +11,8 @@ log = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """Owns the one order to stop: the first one counts, later ones only hurry it. `urgent` is set
-    when the stop must not wait any longer."""
+    """Owns the order to stop: the first one counts, later ones only hurry it. `urgent` is set when
+    the stop must not wait any longer."""
 
     def __init__(self) -> None:
         self.order: StopOrder | None = None

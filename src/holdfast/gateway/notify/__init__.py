@@ -1,1 +1,1 @@
-"""Messages that nobody asked for: proactive sends, home channels, lifecycle notices."""
+"""Messages that answer no message: proactive sends and home channels."""

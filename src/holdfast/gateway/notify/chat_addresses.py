@@ -1,7 +1,6 @@
 """Finds the chat that a written address (`platform:chat/thread`) means."""
 
 import re
-from collections.abc import Sequence
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT
 from holdfast.core.errors import HoldfastError
@@ -14,8 +13,7 @@ _MAX_ID = 512  # characters of an id; no platform has longer ones
 
 
 class NoSuchChat(HoldfastError):
-    """Nothing can be sent to what was named; the text says what could be. `param`: which part of
-    it is wrong."""
+    """There is no such chat; the text says what is possible. `param`: the wrong parameter."""
 
     def __init__(self, message: str, *, param: str = "to", **values: object) -> None:
         super().__init__(message, **values)
@@ -26,15 +24,15 @@ def find_chat(
     platforms: PlatformRegistry, to: str, *, account: str = "", thread: str = ""
 ) -> Address:
     """The address of a chat that a person or an agent names. `to` is platform:chat, or
-    platform:chat/thread where no thread is named beside it. Raises `NoSuchChat`."""
+    platform:chat/thread if `thread` is empty. Raises `NoSuchChat`."""
     name, colon, chat_text = to.partition(":")
     if not colon or not name or not chat_text.strip():
-        raise NoSuchChat(f"{to!r} names no chat: write PLATFORM:CHAT, as in telegram:12345.")
+        raise NoSuchChat("{to!r} is not a chat. Write PLATFORM:CHAT, as in telegram:12345.", to=to)
     platform = _find_platform(platforms, name, account)
     chat, within = (chat_text, thread) if thread else _split_thread(chat_text)
     _check_chat(chat, platform)
     if within and not _is_plain(within):
-        raise NoSuchChat(f"{within!r} is no thread.", param="thread")
+        raise NoSuchChat("{thread!r} is not a thread.", thread=within, param="thread")
     return Address(
         platform=platform.name,
         account=platform.account,
@@ -51,32 +49,43 @@ def _find_platform(platforms: PlatformRegistry, name: str, account: str) -> Plat
     ]
     accounts = {platform.account: platform for platform in sending if platform.name == name}
     if not accounts:
+        names = ", ".join(sorted({each.name for each in sending}))
+        if not names:
+            raise NoSuchChat(
+                "No configured platform can send messages. Add one, for example with `holdfast "
+                "platforms add telegram`."
+            )
         raise NoSuchChat(
-            f"Nothing can be sent to a platform {name!r}: {_known_platforms(sending)}."
+            "Nothing can be sent to the platform {name!r}. Use one of these: {names}.",
+            name=name,
+            names=names,
         )
     found = accounts.get(account or DEFAULT_ACCOUNT)
     if found is None and not account and len(accounts) == 1:
         (found,) = accounts.values()
     if found is None:
-        what = f"no account {account!r}" if account else "several accounts, and no default"
+        names = ", ".join(sorted(accounts))
+        if account:
+            raise NoSuchChat(
+                "{name} has no account {account!r}. Use one of these: {names}.",
+                name=name,
+                account=account,
+                names=names,
+                param="account",
+            )
         raise NoSuchChat(
-            f"{name} has {what}; name one of these: {', '.join(sorted(accounts))}.",
+            "{name} has several accounts and no default. Name one of these: {names}.",
+            name=name,
+            names=names,
             param="account",
         )
     return found
 
 
 def format_chat(address: Address) -> str:
-    """A chat as people write it."""
+    """A chat in the form that people write."""
     thread = f"/{address.thread_id}" if address.thread_id else ""
     return f"{platform_label(address.platform)}:{address.chat_id}{thread}"
-
-
-def _known_platforms(platforms: Sequence[Platform]) -> str:
-    names = ", ".join(sorted({platform.name for platform in platforms}))
-    if names:
-        return f"to these it can: {names}"
-    return "none is set up yet that sends; `holdfast platforms add telegram` is one way"
 
 
 def _split_thread(written: str) -> tuple[str, str]:
@@ -88,8 +97,14 @@ def _check_chat(chat: str, platform: Platform) -> None:
     form = platform.capabilities.chat_id_format
     if _is_plain(chat) and (form is None or re.fullmatch(form.pattern, chat, re.ASCII)):
         return
-    like = f": one is written as {form.example}" if form is not None else ""
-    raise NoSuchChat(f"{chat!r} is no chat of {platform.name}{like}.")
+    if form is None:
+        raise NoSuchChat("{chat!r} is not a chat of {name}.", chat=chat, name=platform.name)
+    raise NoSuchChat(
+        "{chat!r} is not a chat of {name}. Write it like {example}.",
+        chat=chat,
+        name=platform.name,
+        example=form.example,
+    )
 
 
 def _is_plain(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Home channels: the chat of each account that is told about the gateway itself."""
+"""Home channels: the chat of each account that gets notices about the gateway."""
 
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ports.platform import Platform
@@ -10,8 +10,8 @@ from holdfast.gateway.live_settings import LiveSettings
 
 
 class HomeChannels:
-    """Owns which chat is home: what /sethome said of an account, else what the configuration
-    says. A copy of what the store has, so that status asks nobody for it."""
+    """Owns the home channel of each account: set by /sethome, else by the configuration. A copy of
+    the stored data, so that the status needs no read."""
 
     def __init__(
         self, live_settings: LiveSettings, platforms: PlatformRegistry, *, reads: StoreReader
@@ -40,20 +40,20 @@ class HomeChannels:
         return list((self._from_config | self._set_by_command).values())
 
     def set_home(self, home: HomeChannel) -> None:
-        """Somebody has set it, and the store has it."""
+        """/sethome has set it, and the store has it."""
         self._set_by_command[_account_key(home.address)] = home
 
     def unset_home(self, address: Address) -> None:
-        """What somebody set for this account holds no more: the configuration's does again."""
+        """Forget what /sethome has set for this account; the configuration applies again."""
         self._set_by_command.pop(_account_key(address), None)
 
     def configured(self, address: Address) -> HomeChannel | None:
-        """What holds for its account while nobody has set anything."""
+        """The home channel that the configuration sets for its account."""
         return self._from_config.get(_account_key(address))
 
 
 def format_chat_and_thread(address: Address) -> str:
-    """A place as people write it in the configuration."""
+    """A chat and thread as in the configuration."""
     return f"{address.chat_id}/{address.thread_id}" if address.thread_id else address.chat_id
 
 

@@ -33,8 +33,7 @@ _MAX_CAPTION = 500  # characters under a file: what every platform takes there
 
 
 class Undeliverable(SendRejected):
-    """It cannot be brought to that chat, now or later; the text says why, `param` what of it is in
-    the way."""
+    """It can never be delivered to that chat; the text says why, `param` names the cause."""
 
     def __init__(self, message: str, *, param: str, **values: object) -> None:
         super().__init__(message, **values)
@@ -42,7 +41,7 @@ class Undeliverable(SendRejected):
 
 
 class ProactiveSendRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be brought where. `session_id` and `turn_id`: of the turn that asks for it."""
+    """A message to send unasked. `session_id` and `turn_id`: of the turn that sends it."""
 
     id: DeliveryId
     to: Address
@@ -80,22 +79,25 @@ class ProactiveSender:
         return self._platforms.capabilities(address)
 
     async def was_queued(self, delivery_id: DeliveryId) -> bool:
-        """Whether a delivery of this id is in the outbox, or was."""
+        """Whether a delivery with this id is or was in the outbox."""
         return await self._store.read(GetDelivery(delivery_id=delivery_id)) is not None
 
     async def check(self, message: ProactiveSendRequest) -> None:
-        """Raises `Undeliverable` where it is known already that it cannot arrive."""
+        """Raises `Undeliverable` if it is already known that it cannot be delivered."""
         if message.file is None:
             return
         capabilities = self._platforms.capabilities(message.to)
         if not capabilities.attachments_out:
             raise Undeliverable(
-                f"{message.to.platform} takes no files from this gateway", param="file"
+                "{platform} accepts no files from this gateway",
+                platform=message.to.platform,
+                param="file",
             )
         if len(message.text) > _MAX_CAPTION:
             raise Undeliverable(
-                f"under a file there is room for {_MAX_CAPTION} characters: send the text as a "
-                "message of its own, and then the file",
+                "a caption can have {limit} characters: send the text as a separate message, and "
+                "then the file",
+                limit=_MAX_CAPTION,
                 param="text",
             )
         try:
@@ -104,9 +106,9 @@ class ProactiveSender:
             raise Undeliverable(str(error), param="file") from None
 
     async def enqueue(self, message: ProactiveSendRequest) -> bool:
-        """Returns once it is owed, durably, which the same message is once; False: it was before.
+        """Queue a message; returns when that is durable. Idempotent; False: it was queued before.
 
-        Sent by the commit itself: whoever is cancelled meanwhile owes it all the same.
+        The commit sends it, also if the caller is cancelled meanwhile.
         """
         session_id = await self._chat_session(message.to)
         other_session = session_id is not None and session_id != message.session_id
@@ -165,8 +167,8 @@ class ProactiveSender:
         return proactive_note(message.initiator, self._redact(message.text), file=file)
 
     async def _chat_session(self, to: Address) -> SessionId | None:
-        """The one that the chat has as a whole. Where each person of a group has their own, none
-        of them is the chat's: whoever answers there quotes what they mean."""
+        """The session that the whole chat shares. If each person of a group has their own session,
+        there is none: people quote the message that they answer."""
         for kind in ChatType:
             source = Source(
                 platform=to.platform,
@@ -185,7 +187,7 @@ class ProactiveSender:
 
 
 def _audit_entry(proactive: ProactiveDelivery) -> AuditEntry | None:
-    """None: an agent sends it, and the audit row of its call tells of it."""
+    """None: an agent sends it, and the audit row of its tool call records it."""
     if proactive.initiator is not SendInitiator.OWNER:
         return None
     new = proactive.delivery

@@ -31,7 +31,8 @@ class SendPolicy:
         self._home_channels = home_channels
 
     def resolve(self, to: str, row: InboxRow) -> Address:
-        """The chat that is meant by whoever works for that message. Raises `NoSuchChat`."""
+        """The chat that `to` names, for the turn that answers that message. Raises
+        `NoSuchChat`."""
         if to == HERE:
             return reply_address(row)
         if to == HOME:
@@ -39,12 +40,12 @@ class SendPolicy:
         address = find_chat(self._platforms, to)
         own = reply_address(row)
         here = _same_chat(address, own) and address.thread_id == own.thread_id
-        return own if here else address  # with what it answers, as all that is said there
+        return own if here else address  # with the message that it answers
 
     def authorise(self, to: Address, row: InboxRow) -> None:
-        """Returns, or raises `NotAllowed`: also where somebody was asked, and said yes."""
+        """Returns, or raises `NotAllowed`: also for a send that a person has approved."""
         source = row.inbound.source
-        # What a job does was allowed when somebody who may talk made it.
+        # The work of a job was authorised when the job was created.
         inner = source.platform == INTERNAL_PLATFORM
         principal = Principal(
             id=row.principal, authenticated=inner or principal_of(source).authenticated
@@ -56,8 +57,8 @@ class SendPolicy:
         )
 
     def judge(self, to: str, row: InboxRow) -> CommandVerdict:
-        """What is thought of a message to that chat before it is sent. One that makes no sense is
-        harmless: sending it says what is wrong."""
+        """The verdict on a message to that chat before it is sent. An invalid address is harmless:
+        sending it fails with the reason."""
         try:
             address = self.resolve(to, row)
         except NoSuchChat:
@@ -86,10 +87,10 @@ class SendPolicy:
         own = [address for address in homes if address.platform == platform]
         for address in (*own, *homes):
             return address
-        raise NoSuchChat("There is no home channel: somebody has to say /sethome in one first.")
+        raise NoSuchChat("There is no home channel. Send /sethome in a chat first.")
 
 
 def _same_chat(one: Address, other: Address) -> bool:
-    """Whoever is in a chat is in its threads."""
+    """Whether it is the same chat, in any thread: everyone in a chat is in its threads."""
     mine = (one.platform, one.account, one.chat_id)
     return mine == (other.platform, other.account, other.chat_id)

@@ -22,7 +22,7 @@ _NO_FILES = (
     "this chat takes no files. Tell the person where in the workspace the file is: they can "
     "fetch it on the gateway's page"
 )
-_FETCHED_ONLY = "nobody is sent anything here: say it in your answer"
+_FETCHED_ONLY = "messages are not sent to this chat: say it in your answer"
 _IS_SUBAGENT = "you work for another agent, and it talks to people: say it in your answer"
 
 
@@ -46,7 +46,7 @@ class TurnSender:
         self._session_id = session_id
         self._workspace = workspace
         self._turn_id = turn_id
-        self._replies = replies  # of the model in this turn so far: each names its calls anew
+        self._replies = replies  # of the model in this turn so far: each has its own call names
 
     async def send_file(self, call_id: CallId, path: str, *, caption: str) -> None:
         self._check_not_subagent()
@@ -96,14 +96,14 @@ class TurnSender:
             turn_id=self._turn_id,
         )
         try:
-            # So that the agent hears now what would fail later.
+            # So that the agent learns now what would fail later.
             await self._sender.check(message)
         except SendRejected as error:
             raise SendNotPossible(str(error)) from None
         await self._sender.enqueue(message)
 
     def _delivery_id(self, call_id: CallId) -> DeliveryId:
-        """The same for a call whichever process makes it, so that it is owed once. The model names
-        its calls, and may use a name again in its next reply."""
+        """The same in every process that makes the call, so that it is sent once. The model names
+        its calls, and may reuse a name in its next reply."""
         name = f"{self._turn_id}/{self._replies}/{call_id}"
         return DeliveryId(f"dlv_{sha256(name.encode('utf-8', 'replace')).hexdigest()[:27]}")
