@@ -109,7 +109,7 @@ async def test_the_owner_sends_texts_and_files_from_the_command_line(
         (("icq:1", "x"), "Nothing can be sent to the platform 'icq'. Use one of these: telegram."),
         ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
         ((chat, "--wait"), "Nothing to send"),
-        ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
+        ((chat, "bye", "--key", "k1"), "'k1' was used for another message"),
         ((chat, "x" * 501, "--file", str(plan)), "a caption can have 500 characters"),
     ]
     for words, why in refusals:
