@@ -63,7 +63,7 @@ async def test_code_that_does_not_import_is_reported(home: Path, tmp_path: Path)
     (broken / "apsw.py").write_text("raise ImportError('half an upgrade')")
     reason = await refusal(home, before=str(broken))
     assert "half an upgrade" in reason
-    assert "install it again" in reason
+    assert "Install Holdfast again" in reason
 
 
 async def test_the_output_of_a_crashed_successor_is_quoted(home: Path) -> None:

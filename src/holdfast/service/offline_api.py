@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +70,10 @@ class OfflineApi:
         self.token = Secret(secrets.token_urlsafe())
         self._open = ExitStack()
         self._started: Future[_Serving] = Future()
-        self._thread = threading.Thread(target=self._run, name="offline API")
+        # In a copy of the context: errors are in the language of the caller.
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="offline API"
+        )
         self._database = Paths(home).db
 
     def __enter__(self) -> Self:
