@@ -49,7 +49,7 @@ class SubagentPlatform:
         store = self._subagents.store
         subagent = await store.read(GetSubagent(session_id=SessionId(outbound.address.chat_id)))
         if subagent is None:
-            raise SendRejected("the conversation that it was for has been deleted")
+            raise SendRejected("the conversation of this message was deleted")
         route = self._subagents.session_key(subagent.chat)
         current = await store.read(GetRouteSession(key=route))
         inbound = result_message(subagent, outbound, here=current == subagent.parent)
@@ -90,4 +90,4 @@ class JobPlatform:
         yield
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise SendRejected("what a job keeps to itself is sent to nobody")
+        raise SendRejected("the answer of a job without a destination is not sent")

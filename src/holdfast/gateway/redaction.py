@@ -68,9 +68,8 @@ class Redaction:
         self.add_secrets(secrets)
 
     def add_secrets(self, secrets: Iterable[Secret]) -> None:
-        """These are taken out from now on as well; what was a secret once stays one, for it may
-        stand in what was said while it was. Other threads may be in the middle of a text: each
-        list is put in place as a whole."""
+        """Redact these from now on, too. Old secrets stay redacted, because older texts may contain
+        them. Other threads may be redacting a text: each list is replaced as a whole."""
         self._known |= {secret.reveal() for secret in secrets}
         values = frozenset(self._known)
         self._values = _longest_first(form for value in values for form in _forms(value))

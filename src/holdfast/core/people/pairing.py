@@ -15,25 +15,25 @@ from holdfast.core.ports.command import (
     person_scope,
 )
 
-# Read out over a telephone, no two of these are taken for each other: no 0 and O, no 1, I and L.
+# Without letters and digits that are easily confused: no 0 and O, no 1, I and L.
 CODE_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
 CODE_LIFETIME = 3600.0  # seconds
-NEW_CODE_AFTER = 600.0  # seconds until somebody who writes again gets another code
+NEW_CODE_AFTER = 600.0  # seconds until a sender can get another code
 MAX_PENDING = 5  # of one account at a time
-MAX_WRONG_CODES = 5  # codes in a row, and then none is taken
+MAX_WRONG_CODES = 5  # in a row; then no code is accepted for a while
 LOCKOUT_SECONDS = 3600.0  # seconds
 
 
 def is_in_future(end: float, now: float, *, lifetime: float) -> bool:
-    """Whether what lasts so long is not over yet. An end that is far beyond it was written while
-    the clock was wrong, and would keep people waiting until the clock gets there."""
+    """Whether a period of this length has not ended yet. An end that is too far in the future was
+    stored while the clock was wrong, and does not count."""
     return now < end <= now + 2 * lifetime
 
 
 class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody has a code, of which only a salted hash is kept. Without one they were told no,
-    and get no other before this one would have ended."""
+    """The request of an unknown sender with a code, of which only a salted hash is stored. Without
+    a hash it was denied, and there is no other code before this one would have expired."""
 
     principal: PrincipalId
     address: Address  # of the chat in which they asked
@@ -53,7 +53,7 @@ class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedUser(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was let in: a user of the account they asked at, until that is revoked."""
+    """A person who was given access by a code: a user of that account until it is revoked."""
 
     principal: PrincipalId
     address: Address
@@ -64,7 +64,7 @@ class PairedUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrongCodes(msgspec.Struct, frozen=True, kw_only=True):
-    """How many wrong codes were tried in a row, and until when none is taken therefore."""
+    """How many wrong codes were tried in a row, and until when no code is accepted."""
 
     count: int = 0
     locked_until: float = 0.0
@@ -74,16 +74,16 @@ class PairingKind(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     REVOKE = "revoke"
-    WRONG = "wrong"  # a code that is nobody's was tried
+    WRONG = "wrong"  # an unknown code was tried
 
 
 class PairingChange(Command[None], frozen=True, kw_only=True):
-    """One decision about pairing, with what the person hears of it; one commit."""
+    """A decision about pairing with its notice to the person, in one commit."""
 
     kind: PairingKind
-    principal: PrincipalId | None = None  # whom it is about
-    user: PairedUser | None = None  # who is let in
-    wrong: WrongCodes = WrongCodes()  # as it stands from then on
+    principal: PrincipalId | None = None  # the person
+    user: PairedUser | None = None  # the new user
+    wrong: WrongCodes = WrongCodes()  # after the decision
     by: str = ""  # who decided
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
@@ -96,10 +96,10 @@ class PairingChange(Command[None], frozen=True, kw_only=True):
 
 
 class RefusedMessage(Command[Accepted], frozen=True, kw_only=True):
-    """A message that is not for the agent and whose writer is told why: one commit of its row,
-    which is born refused, of what they are told, and of their request to be let in."""
+    """A message that is refused with a notice to its sender: one commit of its row, of the notice,
+    and of the sender's request for access."""
 
-    inbound: Inbound  # without its words: they are nobody's to read
+    inbound: Inbound  # without its text, which is not stored
     route: SessionKey
     principal: PrincipalId
     reason: str
@@ -119,7 +119,7 @@ class RefusedMessage(Command[Accepted], frozen=True, kw_only=True):
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the store has of it."""
+    """All stored data about pairing."""
 
     requests: tuple[PairingRequest, ...] = ()
     users: tuple[PairedUser, ...] = ()

@@ -33,8 +33,8 @@ from holdfast.gateway.outbound.delivery import DeliveryFactory
 from holdfast.gateway.redaction import Redaction
 
 _FORBIDDEN = (
-    "Refused, and not run. {why} Nobody is asked about a command of this kind. Find another way, "
-    "or tell the user what you would need."
+    "Refused, and not run. {why} Commands of this kind cannot be approved. Find another way, or "
+    "tell the user what you would need."
 )
 _REFUSED_BY_MODE = (
     "Refused, and not run. {why} This gateway runs no dangerous commands. Find another way, or "

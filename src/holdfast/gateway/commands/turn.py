@@ -85,8 +85,8 @@ async def _drop_waiting(
 
 
 async def _check_stopped(context: RunningTurnContext, check: CheckStopped, row: InboxRow) -> None:
-    """F9: after a repeated /stop, the chat is told that the session was suspended. The command is
-    done before that, so that a store failure here does not affect it."""
+    """F9: after a repeated /stop, notify the chat that the session was suspended. The command has
+    been committed before, so that a store failure here does not affect it."""
     delivery_factory = context.replies.delivery_factory
     try:
         if await check() and not delivery_factory.is_fetched(row):

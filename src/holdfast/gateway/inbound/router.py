@@ -50,7 +50,7 @@ class Router:
         self._admit(accepted)
 
     def open_subscriptions(self, open_turn: OpenTurn) -> None:
-        """A client that asks again for a message of this recovered turn is told how it ends."""
+        """Let clients that repeat a message of this recovered turn get its end."""
         for row in reversed(open_turn.rows):  # the last first: the others merge into it
             self._subscriptions.open(row.id)
             self._subscriptions.merge(row.id, into=open_turn.rows[-1].id)
@@ -72,7 +72,7 @@ class Router:
 def _approval_command(
     inbound: Inbound, session_id: SessionId | None, approvals: ApprovalService
 ) -> tuple[str, str] | None:
-    """The command that a plain yes or no stands for. None: the message is for the agent.
+    """The command for a plain yes or no. None: the message is for the agent.
 
     As long as the turn that asked is not over it is an answer, even if a late or a second one:
     a second yes does not mean to stop the work that was just allowed.

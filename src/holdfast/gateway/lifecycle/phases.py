@@ -22,7 +22,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 async def _nothing(name: str) -> None:
-    """Nobody looks into the phases."""
+    """The default of `inside`: does nothing."""
 
 
 async def run_phases(

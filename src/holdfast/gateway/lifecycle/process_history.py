@@ -9,12 +9,12 @@ from holdfast.core.ports.store_commands import RecordStop
 from holdfast.core.ports.store_queries import ListOpenStops, ListOpenTurns
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
 
-MAX_ROWS = 1000  # rows; older ones are forgotten
+MAX_ROWS = 1000  # older ones are deleted
 
 
 class ProcessHistory:
-    """Owns the row of this life, from the order that ends it; and writes that of the life before
-    where nobody else could."""
+    """Owns the row of this process's stop, from the order on. Also records a crash of the previous
+    process, which could not do so itself."""
 
     def __init__(self, *, clock: Clock, new_id: IdFactory) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Sends messages and files to chats that have not asked for them."""
+"""Sends messages and files to chats unasked."""
 
 from collections.abc import Awaitable
 
