@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import lru_cache
-from hashlib import sha256
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -131,6 +130,8 @@ def _encode_part(part: str) -> str:
     text = quote(raw, safe="").replace(".", "%2E").replace("~", "%7E")
     if len(text) <= _MAX_PART_LENGTH:
         return text
+    from hashlib import sha256  # noqa: PLC0415 - rarely needed, and `holdfast status` loads this
+
     return f"{text[:_PREFIX_LENGTH]}~{sha256(raw).hexdigest()}"
 
 
