@@ -137,9 +137,12 @@ def test_our_own_mail_says_that_a_program_wrote_it() -> None:
         ({"From": "nobody"}, "whom it is from"),
         (
             {"Authentication-Results": "mx.localhost; dmarc=fail header.from=localhost"},
-            "does not say",
+            "does not confirm",
         ),
-        ({"Authentication-Results": "elsewhere; dmarc=pass header.from=localhost"}, "does not say"),
+        (
+            {"Authentication-Results": "elsewhere; dmarc=pass header.from=localhost"},
+            "does not confirm",
+        ),
     ],
 )
 def test_reports_and_unauthenticated_mail_are_ignored(headers: dict[str, str], why: str) -> None:
@@ -357,7 +360,7 @@ def test_the_work_to_parse_a_mail_is_bounded(bomb: str) -> None:
 
 @pytest.mark.parametrize("bomb", ["lines within many parts", "parts", "words"])
 def test_a_truncated_mail_says_that_it_is_truncated(bomb: str) -> None:
-    assert parse_mail(BOMBS[bomb]()).text.endswith("tell its writer that some of it was left out]")
+    assert parse_mail(BOMBS[bomb]()).text.endswith("tell its author that some of it was left out]")
 
 
 def test_the_work_to_parse_endless_headers_is_bounded() -> None:

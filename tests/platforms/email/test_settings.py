@@ -30,9 +30,12 @@ allow = ["ann@example.org"]
         (('address = "bot@example.org"', ""), "address is missing"),
         (('password = "env:ONE"', ""), "password is missing"),
         (('smtp_host = "smtp.example.org"', ""), "smtp_host is missing"),
-        (('authserv_id = "mx.example.org"', ""), "anybody can write any From"),
+        (('authserv_id = "mx.example.org"', ""), "anyone can forge a From address"),
         (("ann@", "Ann@"), "write 'ann@example.org' instead"),
-        (('authserv_id = "mx', 'imap_security = "plain"\nauthserv_id = "mx'), "readable to imap"),
+        (
+            ('authserv_id = "mx', 'imap_security = "plain"\nauthserv_id = "mx'),
+            "in clear text to imap",
+        ),
         (('authserv_id = "mx', 'idle_seconds = 1800\nauthserv_id = "mx'), "idle_seconds"),
     ],
 )

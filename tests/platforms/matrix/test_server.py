@@ -315,7 +315,7 @@ async def test_a_message_whose_keys_are_late_is_announced_and_decrypted_when_the
             await eve.say(room, "on time")
             await until(lambda: len(intake.accepted) == 3)
     notice, *read = [each.text for each in intake.accepted]
-    assert "encrypted, and the key to it has not come" in notice
+    assert "encrypted, and its key has not arrived" in notice
     assert read == ["late", "on time"]
 
 

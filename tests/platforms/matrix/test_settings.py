@@ -24,9 +24,9 @@ HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:exa
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[platforms.matrix]\n", "user = '' is no name of a Matrix account"),
+        ("[platforms.matrix]\n", "user = '' is not a full user id"),
         ('[platforms.matrix]\nuser = "bot"\n', 'user = "@bot:example.org"'),
-        ('[platforms.matrix]\nuser = "@b:x"\nhomeserver = "x"\n', "homeserver = 'x' is no address"),
+        ('[platforms.matrix]\nuser = "@b:x"\nhomeserver = "x"\n', "homeserver = 'x' is not a URL"),
         (HOME, "password is missing"),
         (HOME + 'password = "env:A"\ntoken = "env:A"\n', "exclude each other"),
     ],

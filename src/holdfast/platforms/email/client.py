@@ -94,7 +94,7 @@ async def open_socket(host: str, port: int) -> socket.socket:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as unknown:
         raise AccountDisconnected(
-            "{host} cannot be found: {unknown}", host=host, unknown=unknown
+            "{host} cannot be found: {error}", host=host, error=unknown
         ) from unknown
     for family, kind, protocol, _, address in found:
         sock = socket.socket(family, kind, protocol)
@@ -104,10 +104,10 @@ async def open_socket(host: str, port: int) -> socket.socket:
         except OSError as refused:  # a timeout is one, too
             sock.close()
             error = AccountDisconnected(
-                "{host}:{port} cannot be reached: {refused}",
+                "{host}:{port} cannot be reached: {reason}",
                 host=host,
                 port=port,
-                refused=str(refused) or "no answer",
+                reason=str(refused) or "no answer",
             )
         except BaseException:
             sock.close()
@@ -164,7 +164,7 @@ def _authenticate_with_token(client: imaplib.IMAP4, name: str, credential: MailC
 def _login_error(
     name: str, error: Exception, settings: EmailSettings, credential: MailCredential
 ) -> ConnectError:
-    message = f"{settings.imap_host} does not let {name} in: {error}"
+    message = f"{settings.imap_host} rejects the login of {name}: {error}"
     if any(each in message.lower() for each in _TEMPORARY_FAILURES):
         return AccountDisconnected(message)
     return ConnectRefused(message, remedy=TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY)
@@ -324,7 +324,7 @@ class ImapMailbox:
             status, data = box.client.uid("FETCH", str(uid), items)
             if status != "OK":
                 raise MailUnavailable(
-                    "the IMAP server refuses mail {uid}: {data!r}", uid=uid, data=data
+                    "the IMAP server refuses to deliver mail {uid}: {data!r}", uid=uid, data=data
                 )
             literal = next((each for each in data if isinstance(each, tuple)), None)
             if literal is None:
@@ -336,7 +336,7 @@ class ImapMailbox:
             return await self._run(ask)
         except AccountDisconnected as error:
             if "BYE" in self._box.client.untagged_responses:
-                raise MailUnavailable(str(error)) from error
+                raise MailUnavailable("{error}", error=error) from error
             raise
 
     async def _wait_for_activity(self, seconds: float, descriptor: int | None) -> None:
@@ -360,7 +360,7 @@ class ImapMailbox:
             raise
         except CONNECTION_ERRORS as error:
             raise AccountDisconnected(
-                "the IMAP server: {describe_error}", describe_error=_describe_error(error)
+                "lost the connection to the IMAP server: {reason}", reason=_describe_error(error)
             ) from error
         self._on_response()
         return result
@@ -393,14 +393,12 @@ async def open_mailbox(
             box = await asyncio.to_thread(connect)
         except CONNECTION_ERRORS as error:
             raise AccountDisconnected(
-                "{imap_host}: {describe_error}",
-                imap_host=settings.imap_host,
-                describe_error=_describe_error(error),
+                "{host}: {reason}", host=settings.imap_host, reason=_describe_error(error)
             ) from error
         except ConnectRefused as error:
             if credentials.report_refused(credential):
                 raise
-            raise AccountDisconnected(str(error)) from error
+            raise AccountDisconnected("{error}", error=error) from error
         except asyncio.CancelledError:
             _shut_down(duplicate)
             raise

@@ -119,8 +119,7 @@ class EmailConnection:
                 await probe
         except TimeoutError:
             raise AccountDisconnected(
-                "the IMAP server has not answered for {probe_timeout:.0f} s",
-                probe_timeout=_PROBE_TIMEOUT,
+                "the IMAP server has not answered for {timeout:.0f} s", timeout=_PROBE_TIMEOUT
             ) from None
 
     def activity_seen(self) -> None:
@@ -212,7 +211,7 @@ async def _check_smtp_login(context: PluginContext[EmailSettings], smtp: SmtpCli
     except SmtpLoginRefused as error:
         raise login_refused_error(error, context.account) from error
     except NotConnected as error:
-        raise AccountDisconnected(str(error)) from error
+        raise AccountDisconnected("{error}", error=error) from error
 
 
 def login_refused_error(error: SmtpLoginRefused, account: str) -> ConnectRefused:

@@ -169,7 +169,11 @@ class OAuthCredentials:
         try:
             await state_file.save(self._file, rotated)
         except TransientStoreError as error:
-            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
+            log.warning(
+                "Could not save the new refresh token: %s; retrying with the next renewal",
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
 
     async def _request_token(self, refresh: str) -> TokenResponse:
         url = self._settings.token_url
@@ -188,7 +192,7 @@ class OAuthCredentials:
         except (aiohttp.ClientError, TimeoutError) as error:
             why = str(error) or type(error).__name__
             raise AccountDisconnected(
-                "{host} gives no token: {why}", host=self._host, why=why
+                "{host} issues no token: {why}", host=self._host, why=why
             ) from error
         return self._parse_response(response.status, body)
 
@@ -214,7 +218,7 @@ class OAuthCredentials:
             if status in (400, 401, 403, 404, 405):
                 self._refuse(message)
             raise AccountDisconnected(message) from error
-        message = f"{self._host} gives no token: {_describe_error(denied)}"
+        message = f"{self._host} issues no token: {_describe_error(denied)}"
         if denied.error in _PERMANENT_ERRORS and status < 500:
             self._refuse(message)
         raise AccountDisconnected(message)
@@ -223,8 +227,8 @@ class OAuthCredentials:
         raise ConnectRefused(
             message,
             remedy=f"check token_url, client_id, client_secret and scope in {self._table}; if the "
-            "refresh token has expired or was revoked, log in at the provider again and store the "
-            "new one where refresh_token points to",
+            "refresh token has expired or was revoked, log in at the provider again and "
+            "store the new token where refresh_token points to",
         )
 
     @property

@@ -134,7 +134,9 @@ class ThreadFiles:
             await asyncio.to_thread(self._remove_stale_files, now - _RETENTION_SECONDS)
         except OSError as error:
             log.warning(
-                "Could not delete old threads: %s", error, extra={"action": "threads_not_cleaned"}
+                "Could not delete old mail threads: %s",
+                error,
+                extra={"action": "threads_not_cleaned"},
             )
 
     def _remove_stale_files(self, before: float) -> None:
@@ -304,8 +306,8 @@ class EmailParser:
         by = self._settings.authserv_id
         if not is_authentic(headers, domain=domain_of(person.address), authserv_id=by):
             raise MailIgnored(
-                "{by} does not say that it is from {address}: no DMARC, DKIM or SPF of "
-                "that domain has passed",
+                "{by} does not confirm its sender {address}: no DMARC, DKIM or SPF check "
+                "of that domain has passed",
                 by=by,
                 address=person.address,
             )
@@ -393,7 +395,7 @@ def _message_text(headers: Message, text: str, *, is_first: bool) -> str:
     """The first mail of a thread has its subject in front, unless the text is a command."""
     if len(text) > _MAX_TEXT_LENGTH:
         rest = len(text) - _MAX_TEXT_LENGTH
-        text = f"{text[:_MAX_TEXT_LENGTH]}\n\n[The mail goes on: {rest} characters more]"
+        text = f"{text[:_MAX_TEXT_LENGTH]}\n\n[The mail continues: {rest} more characters]"
     subject = _subject(headers)
     if not is_first or not subject or text.startswith("/"):
         return text

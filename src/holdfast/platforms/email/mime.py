@@ -51,8 +51,8 @@ _MAX_TEXT_BYTES = 300_000  # of all text parts: several times what the agent get
 _MAX_ENCODING_FACTOR = 4  # encoded bytes per decoded byte
 _MAX_DECORATION_BYTES = 4096  # a smaller inline image is a tracking pixel or a logo
 _TRUNCATED_NOTE = (
-    "\n\n[This mail is not read as a whole, for it has more text, parts or headers than mails that "
-    "people write: tell its writer that some of it was left out]"
+    "\n\n[This mail was not read completely, because it has more text, parts or headers "
+    "than ordinary mails: tell its author that some of it was left out]"
 )
 
 ByteRange = tuple[int, int]

@@ -78,7 +78,7 @@ class EmailPlatform:
             intake.report_lost(self.name, self.account, error)
 
         open_connection = await asyncio.to_thread(
-            _import_open_connection, "pip install 'holdfast[email]', then restart the gateway"
+            _import_open_connection, "run pip install 'holdfast[email]', then restart the gateway"
         )
         async with open_connection(self._context, report_alive) as connection:
             receiver, uids = await connection.start_receiver(
@@ -139,7 +139,7 @@ def _import_open_connection(remedy: str) -> "OpenConnection":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            "the libraries for mail servers are not installed ({error})", error=error, remedy=remedy
+            "the mail libraries are not installed ({error})", error=error, remedy=remedy
         ) from error
     return open_connection
 
@@ -147,7 +147,7 @@ def _import_open_connection(remedy: str) -> "OpenConnection":
 async def check_account(context: PluginContext[EmailSettings]) -> AccountIdentity:
     """Logs in to both mail servers. Raises a `ConnectError` that says which one refused."""
     open_connection = await asyncio.to_thread(
-        _import_open_connection, "pip install 'holdfast[email]'"
+        _import_open_connection, "run pip install 'holdfast[email]'"
     )
     async with open_connection(context, lambda: None, save_tokens=False):
         address = context.settings.address

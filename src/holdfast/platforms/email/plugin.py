@@ -19,6 +19,7 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MAX_IDLE_SECONDS = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour
@@ -97,45 +98,47 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         ):
             if security is ConnectionSecurity.PLAIN and not (self.plaintext or host in _LOOPBACK):
                 yield (
-                    f'{key} = "plain" would send mail and password readable to {host}: take "tls" '
-                    'or "starttls", or say plaintext = true'
+                    f'{key} = "plain" would send mail and password in clear text to '
+                    f'{host}: set it to "tls" or "starttls", or set plaintext = true'
                 )
         yield from self._uppercase_addresses()
 
     def _missing_keys(self) -> Iterator[str]:
         if "@" not in self.address:
-            yield 'address is missing: the mailbox to be answered from, as "bot@example.org"'
+            yield 'address is missing: the address of the mailbox, as "bot@example.org"'
         yield from self._credential_problems()
         for key in ("imap_host", "smtp_host"):
             if not {"imap_host": self.imap_host, "smtp_host": self.smtp_host}[key]:
-                yield f"{key} is missing: your provider's help pages name it"
+                yield f"{key} is missing: see the help pages of your provider"
         if not self.authserv_id and not self.trust_from:
             yield (
-                "authserv_id is missing: anybody can write any From. Set it to the first word of "
-                "the header Authentication-Results that your provider puts on what arrives (as "
-                '"mx.google.com"), or say trust_from = true to believe every From'
+                "authserv_id is missing: anyone can forge a From address. Set it to the "
+                "first word of the header Authentication-Results that your provider adds "
+                'to incoming mail (as "mx.google.com"), or set trust_from = true to trust '
+                "every From"
             )
 
     def _credential_problems(self) -> Iterator[str]:
         if not self.password and not self.token_url:
             yield (
-                'password is missing: write password = "env:EMAIL_PASSWORD" and put it into the '
-                "environment or .env. Many providers want one made for this app alone; where there "
-                "are none any more, as at Microsoft, set token_url"
+                'password is missing: write password = "env:EMAIL_PASSWORD" and set that '
+                "variable in the environment or in .env. Many providers require an app "
+                "password; for those that no longer accept passwords, such as Microsoft, "
+                "set token_url"
             )
         if not self.token_url:
             return
         if self.password:
-            yield "password and token_url are two ways to log in: leave one of them out"
+            yield "password and token_url exclude each other: remove one of them"
         url = urlsplit(self.token_url)
         if url.scheme != "https" and not (url.scheme == "http" and url.hostname in _LOOPBACK):
-            yield "token_url: write the whole address, with https://"
+            yield "token_url: write the whole URL, with https://"
         if not self.client_id:
-            yield "client_id is missing: the provider shows it where the app is registered"
+            yield ("client_id is missing: copy it from the registration of the app at the provider")
         if not (self.refresh_token or self.client_secret):
             yield (
-                "refresh_token is missing: docs/email.md says how to get one; an app that may read "
-                "the mailbox in its own name has a client_secret instead"
+                "refresh_token is missing: docs/email.md explains how to get one; an app "
+                "that may read the mailbox in its own name needs a client_secret instead"
             )
 
     def _uppercase_addresses(self) -> Iterator[str]:
@@ -150,7 +153,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         for key, addresses in named.items():
             for each in addresses:
                 if each != each.lower():
-                    yield f"{key}: write {each.lower()!r} instead of {each!r}, in small letters"
+                    yield f"{key}: write {each.lower()!r} instead of {each!r}, in lower case"
 
 
 def _open(context: PluginContext[EmailSettings]) -> Platform:
@@ -171,37 +174,40 @@ async def _check(context: PluginContext[EmailSettings]) -> AccountIdentity:
 OAUTH_QUESTIONS = (
     SetupQuestion(
         key="token_url",
-        label="The address that gives tokens",
-        help="Microsoft: https://login.microsoftonline.com/TENANT/oauth2/v2.0/token; Google: "
-        "https://oauth2.googleapis.com/token. For a password instead, say password=env:NAME.",
+        label=N_("The URL that issues tokens"),
+        help=N_(
+            "Microsoft: https://login.microsoftonline.com/TENANT/oauth2/v2.0/token; Google: "
+            "https://oauth2.googleapis.com/token. To use a password instead, give "
+            "password=env:NAME."
+        ),
         skip_if="password",
     ),
     SetupQuestion(
         key="client_id",
-        label="The id of the app",
-        help="As the provider shows it where the app is registered.",
+        label=N_("The id of the app"),
+        help=N_("As shown in the registration of the app at the provider."),
         skip_if="password",
     ),
     SetupQuestion(
         key="client_secret",
-        label="The secret of the app",
-        help="Empty, where it has none.",
+        label=N_("The secret of the app"),
+        help=N_("Leave it empty if it has none."),
         variable="EMAIL_CLIENT_SECRET",
         optional=True,
         skip_if="password",
     ),
     SetupQuestion(
         key="refresh_token",
-        label="The refresh token",
-        help="Empty, where the app may read the mailbox in its own name.",
+        label=N_("The refresh token"),
+        help=N_("Leave it empty if the app may read the mailbox in its own name."),
         variable="EMAIL_REFRESH_TOKEN",
         optional=True,
         skip_if="password",
     ),
     SetupQuestion(
         key="scope",
-        label="The scope of tokens",
-        help="In its own name, at Microsoft: https://outlook.office365.com/.default.",
+        label=N_("The scope of tokens"),
+        help=N_("For an app of Microsoft in its own name: https://outlook.office365.com/.default."),
         optional=True,
         skip_if="password",
     ),
@@ -213,40 +219,40 @@ PLUGIN = PlatformPlugin(
     open=_open,
     identity=("imap_host", "address", "folder"),
     own_common_keys=("pairing",),  # its default differs from that of other platforms
-    setup_guide=(
-        "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
-        "Many providers want a password made for this app (https://myaccount.google.com/"
-        "apppasswords at Gmail). Microsoft 365 takes none any more: there the agent logs in by "
-        "OAuth, as an app that you register (docs/email.md)."
+    setup_guide=N_(
+        "Create a separate mailbox for the agent: it answers every mail of the people whom you "
+        "allow. Many providers require an app password (Gmail: "
+        "https://myaccount.google.com/apppasswords). Microsoft 365 no longer accepts passwords: "
+        "there the agent logs in by OAuth, as an app that you register (docs/email.md)."
     ),
     setup_questions=(
         SetupQuestion(
-            key="address", label="The address of the mailbox", help="As bot@example.org."
+            key="address", label=N_("The address of the mailbox"), help=N_("As bot@example.org.")
         ),
         SetupQuestion(
             key="password",
-            label="Its password",
-            help="One made for this app, where the provider has such. Empty: OAuth.",
+            label=N_("Its password"),
+            help=N_("An app password, if the provider has such. Leave it empty for OAuth."),
             variable="EMAIL_PASSWORD",
             optional=True,
         ),
         *OAUTH_QUESTIONS,
         SetupQuestion(
-            key="imap_host", label="The IMAP server", help="As imap.example.org, with TLS."
+            key="imap_host", label=N_("The IMAP server"), help=N_("As imap.example.org, with TLS.")
         ),
         SetupQuestion(
-            key="smtp_host", label="The SMTP server", help="As smtp.example.org, with TLS."
+            key="smtp_host", label=N_("The SMTP server"), help=N_("As smtp.example.org, with TLS.")
         ),
         SetupQuestion(
             key="authserv_id",
-            label="Who checks senders",
-            help=(
-                "Anybody can write any From. Your provider checks it and says so in a header of "
-                "each mail, Authentication-Results: its first word, as mx.google.com. Show the "
-                "source of a mail that you got there to see it."
+            label=N_("The server that checks senders"),
+            help=N_(
+                "Anyone can forge a From address. Your provider checks it and records the result "
+                "in a header of each mail, Authentication-Results. Enter the first word of that "
+                "header, such as mx.google.com; the source of a received mail shows it."
             ),
         ),
     ),
-    user_id_help="your e-mail address, in small letters",
+    user_id_help=N_("your e-mail address, in lower case"),
     check=_check,
 )

@@ -86,15 +86,15 @@ class MailProcessor:
                 raise MailIgnored("it has more headers than any program writes")
             sender = await _parse_in_thread(lambda: self._parser.verify_sender(head.headers), uid)
         except MailIgnored as reason:
-            log.info("Mail %d is not answered: %s.", uid, reason, extra={"action": "mail_skipped"})
+            log.info("Mail %d is not answered: %s", uid, reason, extra={"action": "mail_skipped"})
             return None
         if sender is None or not self._limiter.is_over_limit(sender.person.address, at=at):
             return sender
         log.warning(
-            "%s writes so much that it may be a mail loop: mail %d is not answered, and stays in "
-            "its folder. platforms.email.hourly_limit is the limit.",
-            sender.person.address,
+            "Mail %d is not answered, and stays in its folder: %s sends so much that it "
+            "may be a mail loop. The limit is platforms.email.hourly_limit",
             uid,
+            sender.person.address,
             extra={"action": "mail_loop_limited"},
         )
         return None
@@ -150,7 +150,7 @@ async def _parse_in_thread(work: Callable[[], T], uid: int) -> T | None:
     # mail that is not skipped would be retried for ever and block all later ones.
     except Exception:
         log.exception(
-            "Mail %d cannot be parsed and is skipped.", uid, extra={"action": "mail_invalid"}
+            "Mail %d cannot be parsed and is skipped", uid, extra={"action": "mail_invalid"}
         )
         return None
 
@@ -219,7 +219,7 @@ class EmailReceiver:
         processed again; intake recognises those it has by their event ids."""
         day = datetime.fromtimestamp(at, UTC).date() - timedelta(days=1)
         log.warning(
-            "The mail server has renumbered its mail: processing mails since %s again.",
+            "The mail server has renumbered its mail: processing mails since %s again",
             day,
             extra={"action": "mailbox_renumbered"},
         )
@@ -233,7 +233,7 @@ class EmailReceiver:
                 break
             except (StoreError, IntakeClosed) as error:
                 log.warning(
-                    "Could not process mail: %s; retrying in %.1f s.",
+                    "Could not process mail: %s; retrying in %.1f s",
                     error,
                     pause,
                     extra={"action": "receiver_retrying"},
@@ -246,7 +246,7 @@ class EmailReceiver:
         if self._poison_mails.is_poison(position):
             log.warning(
                 "Skipped mail %d: the IMAP server refuses it or closes the connection each "
-                "time it is fetched.",
+                "time it is fetched",
                 uid,
                 extra={"action": "mail_skipped"},
             )
@@ -265,7 +265,11 @@ class EmailReceiver:
             self._saved = self._validity, self._uid
         except TransientStoreError as error:
             # An older checkpoint does no harm, and the next save is soon.
-            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
+            log.warning(
+                "Could not save the mailbox checkpoint, so some mails may be processed again: %s",
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
 
     def _position_of(self, uid: int) -> MailboxPosition:
         return MailboxPosition(validity=self._validity, uid=uid, at=self._clock.now())

@@ -193,7 +193,9 @@ class SmtpClient:
             except SMTPResponseException as error:
                 raise _to_send_error(error) from error
             except _LIBRARY_ERRORS as error:
-                raise NotConnected("the SMTP server: {error}", error=error) from error
+                raise NotConnected(
+                    "lost the connection to the SMTP server: {error}", error=error
+                ) from error
             await self._send_data(smtp, source)
 
     async def _send_data(self, smtp: SMTP, source: bytes) -> None:
@@ -237,7 +239,7 @@ class SmtpClient:
         except ConnectRefused as error:
             raise SmtpLoginRefused(str(error), remedy=error.remedy) from error
         except ConnectError as error:
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
     async def _connect(self, smtp: SMTP, credential: MailCredential | None) -> None:
         host = self._settings.smtp_host
@@ -283,7 +285,7 @@ class SmtpClient:
 def _to_send_error(error: SMTPResponseException) -> SendError:
     """https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1: the mail was not accepted in either
     case."""
-    message = f"the SMTP server says {error.code} {error.message}"
+    message = f"the SMTP server answered {error.code} {error.message}"
     if error.code >= _FIRST_PERMANENT_CODE:
         return SendRejected(message)
     return Throttled(message, retry_after=_DEFAULT_RETRY_AFTER)
@@ -317,8 +319,8 @@ class SentFolder:
         folder = None if copies is SentCopies.NONE else await mailbox.sent_folder()
         if folder is None and copies is SentCopies.SERVER:
             log.warning(
-                "The mail server has no folder of sent mail: a mail without a receipt cannot be "
-                "looked up, and may be sent twice.",
+                "The mail server has no folder of sent mail: a mail without a receipt "
+                "cannot be looked up, and may be sent twice",
                 extra={"action": "sent_folder_missing"},
             )
         return cls(open_mailbox, folder=folder, copies=copies)
@@ -344,7 +346,7 @@ class SentFolder:
                     "Message-ID", message_id
                 ) or await mailbox.has_header(DELIVERY_HEADER, delivery_id)
         except ConnectError as error:
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
     async def store_copy(self, mail: ComposedMail) -> None:
         """For the users of the mailbox. The mail is sent already, so a failure is only logged."""
@@ -355,7 +357,7 @@ class SentFolder:
                 await mailbox.append(self._folder, mail.source)
         except ConnectError as error:
             log.warning(
-                "A mail was sent, but its copy could not be stored: %s",
+                "Could not store the copy of a sent mail: %s",
                 error,
                 extra={"action": "sent_copy_failed"},
             )

@@ -118,7 +118,11 @@ class MatrixCheckpoint:
         try:
             await self._save()
         except TransientStoreError as error:
-            log.warning("%s", error, extra={"action": "checkpoint_not_saved"})
+            log.warning(
+                "Could not save the Matrix checkpoint, so some events may be processed again: %s",
+                error,
+                extra={"action": "checkpoint_not_saved"},
+            )
 
     async def add_undecrypted(self, events: Iterable[UndecryptedEvent]) -> None:
         """Durable when this returns. Raises `TransientStoreError`."""
@@ -126,7 +130,8 @@ class MatrixCheckpoint:
         newest_last = list(merged.values())
         for dropped in newest_last[:-MAX_UNDECRYPTED]:
             log.warning(
-                "Dropping event %s, which could not be decrypted: too many wait for their keys.",
+                "Dropping event %s, which could not be decrypted: too many events wait for "
+                "their keys",
                 dropped.event_id,
                 extra={"action": "undecrypted_event_dropped"},
             )
@@ -171,7 +176,7 @@ class MatrixCheckpoint:
             await asyncio.to_thread(self._write)
         except OSError as error:
             raise TransientStoreError(
-                "{path} cannot be written: {error}", path=self._path, error=error
+                "Could not write {path}: {error}", path=self._path, error=error
             ) from error
 
     def _write(self) -> None:

@@ -140,7 +140,7 @@ class MatrixClient:
         try:
             return await self.call(method, path, response_type, body=body, **more)
         except OutcomeUnknown as error:
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
     async def call_raw(
         self,
@@ -182,7 +182,7 @@ class MatrixClient:
             answer = await self._request("POST", _UPLOAD_PATH, limit, content)
             return _parse_response(_UPLOAD_PATH, answer, MatrixUploadResponse).content_uri
         except OutcomeUnknown as error:
-            raise NotConnected(str(error)) from error
+            raise NotConnected("{error}", error=error) from error
 
     async def _request(
         self, method: str, path: str, limit: float, content: Mapping[str, Any]
@@ -208,7 +208,7 @@ class MatrixClient:
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise OutcomeUnknown(
-                "the homeserver gave no answer to {request}: {reason}",
+                "the homeserver did not respond to {request}: {reason}",
                 request=request,
                 reason=reason,
             ) from error
@@ -219,7 +219,7 @@ class MatrixClient:
         redirect leads to another host."""
         server, _, name = uri.removeprefix("mxc://").partition("/")
         if not uri.startswith("mxc://") or not server or not name:
-            raise AttachmentUnavailable("its address is invalid")
+            raise AttachmentUnavailable("invalid URL")
         url = f"{self._base_url}{_DOWNLOAD_PREFIX}/{quote(server, safe=':')}/{quote(name, safe='')}"
         timeout = aiohttp.ClientTimeout(sock_read=self._timeout, sock_connect=_CONNECT_TIMEOUT)
         try:
@@ -229,11 +229,11 @@ class MatrixClient:
                 return await self._read_file(response, max_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
-            raise NotConnected("a file could not be fetched: {reason}", reason=reason) from error
+            raise NotConnected("could not download a file: {reason}", reason=reason) from error
 
     async def _read_file(self, response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         if response.status == 429:
-            raise NotConnected("the homeserver asks to wait before a file is fetched")
+            raise NotConnected("the homeserver rate-limits the download of a file")
         if 400 <= response.status < 500:
             raise AttachmentUnavailable(
                 "the homeserver does not have it ({status})", status=response.status
@@ -271,7 +271,8 @@ def _check_response(request: str, response: aiohttp.ClientResponse, body: bytes)
         return body
     if status >= 500:
         raise OutcomeUnknown(
-            "the homeserver answered {request} with {status}: it may be done",
+            "the homeserver answered {request} with status {status}; the request may have "
+            "been processed",
             request=request,
             status=status,
         )
@@ -288,14 +289,14 @@ def _to_send_error(
     """https://spec.matrix.org/latest/client-server-api/#standard-error-response"""
     why = f"{error.error or 'no reason is given'} ({status}, {error.errcode or 'no code'})"
     if error.errcode in _BAD_TOKEN_CODES or status == 401:
-        return MatrixBadToken("the homeserver does not let this account in: {why}", why=why)
+        return MatrixBadToken("the homeserver does not accept the access token: {why}", why=why)
     if status == 429 or error.errcode == "M_LIMIT_EXCEEDED":
         seconds = (
             _parse_retry_after(retry_after)
             if error.retry_after_ms is None
             else error.retry_after_ms / 1000
         )
-        text = f"the homeserver asks to wait before {request}: {why}"
+        text = f"the homeserver rate-limits {request}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=True)
     text = f"the homeserver refused {request}: {why}"
     return _ERROR_TYPES.get(error.errcode, SendRejected)(text)
@@ -378,7 +379,7 @@ class MatrixLogin:
             raise self.bad_token_error(error) from error
         if identity.user_id != self._user:
             raise ConnectRefused(
-                "the access token is that of {user_id}, and not of {user}",
+                "the access token belongs to {user_id}, not to {user}",
                 user_id=identity.user_id,
                 user=self._user,
                 remedy=f"set {self._table}.user or {self._table}.token",
@@ -387,10 +388,10 @@ class MatrixLogin:
 
     def bad_token_error(self, error: MatrixBadToken) -> ConnectRefused:
         return ConnectRefused(
-            "{error}: the access token is wrong, or was revoked",
+            "{error}: the access token is wrong or was revoked",
             error=error,
-            remedy=f"get a new one (docs/matrix.md says how) and set {self._table}.token, or set "
-            f"{self._table}.password in its place",
+            remedy=f"get a new one (docs/matrix.md explains how) and set {self._table}.token, or "
+            f"set {self._table}.password instead",
         )
 
     async def _log_in_by_password(self, device_id: str) -> MatrixIdentity:
@@ -402,8 +403,7 @@ class MatrixLogin:
                 "{user} cannot log in: {error}",
                 user=self._user,
                 error=error,
-                remedy=f"set {self._table}.user and {self._table}.password to what a client logs "
-                "in with",
+                remedy=f"set {self._table}.user and {self._table}.password to those of a client",
             ) from error
         await self._save(login)
         self._client.set_token(login.access_token)
@@ -414,7 +414,7 @@ class MatrixLogin:
             await asyncio.to_thread(write_atomically, self._path, msgspec.json.encode(login))
         except OSError as error:
             raise TransientStoreError(
-                "{path} cannot be written: {error}", path=self._path, error=error
+                "Could not write {path}: {error}", path=self._path, error=error
             ) from error
 
 
@@ -425,7 +425,7 @@ def _load_login(path: Path) -> MatrixLoginResponse | None:
         return None
     except msgspec.MsgspecError as error:
         log.warning(
-            "%s is invalid (%s): the account logs in again, as a new device.",
+            "%s is invalid (%s): the account logs in again, as a new device",
             path,
             error,
             extra={"action": "login_file_invalid"},

@@ -93,7 +93,7 @@ def decrypt_file(file: EncryptedFile, data: bytes) -> bytes:
     try:
         decrypted: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
     except (nio.EncryptionError, ValueError) as error:
-        raise AttachmentUnavailable("it cannot be decrypted: {error}", error=error) from error
+        raise AttachmentUnavailable("cannot be decrypted: {error}", error=error) from error
     return decrypted
 
 
@@ -155,7 +155,9 @@ class EncryptionMachine:
         try:
             return await loop.run_in_executor(self._thread, self._run_locked, work, *arguments)
         except _LIBRARY_ERRORS as error:
-            raise NotConnected("there are no keys for it yet: {error}", error=error) from error
+            raise NotConnected(
+                "the keys for it are not available yet: {error}", error=error
+            ) from error
 
     def _run_locked(self, work: Callable[..., T], /, *arguments: Any) -> T:
         with _LIBRARY_LOCK:
@@ -175,7 +177,7 @@ class EncryptionMachine:
         # batch would be received again forever.
         except Exception:
             log.warning(
-                "Skipping an invalid part of a sync response.",
+                "Skipping an invalid part of a sync response",
                 exc_info=True,
                 extra={"action": "sync_invalid"},
             )

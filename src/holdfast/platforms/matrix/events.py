@@ -29,8 +29,8 @@ FILE_MESSAGE_TYPES = frozenset({"m.image", "m.file", "m.audio", "m.video"})
 _REPLY_FALLBACK = re.compile(r"\A(?:>[^\n]*\n)+\n")
 _BANG_COMMAND = re.compile(r"\A!(\w+)(?=\s|\Z)")
 _UNDECRYPTABLE_TEXT = (
-    "[This message is encrypted, and the key to it has not come. It will be read when the key "
-    "comes; until then nobody here knows what it says.]"
+    "[This message is encrypted, and its key has not arrived. You get the message when the key "
+    "arrives; until then its content is unknown.]"
 )
 
 

@@ -177,7 +177,7 @@ class MatrixPlatform:
         except Throttled:
             raise
         except SendError as error:
-            raise AccountDisconnected(str(error)) from error
+            raise AccountDisconnected("{error}", error=error) from error
 
     async def _prepare(self, listener: MatrixListener) -> SyncPosition:
         try:
@@ -222,9 +222,9 @@ def _import_encryption() -> "type[EncryptionMachine]":
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
-            "the library that speaks Matrix is not installed ({error})",
+            "the library matrix-nio is not installed ({error})",
             error=error,
-            remedy="pip install 'holdfast[matrix]', then restart the gateway",
+            remedy="run pip install 'holdfast[matrix]', then restart the gateway",
         ) from error
     return EncryptionMachine
 
@@ -240,7 +240,7 @@ async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdenti
                 user_id = (await client.whoami()).user_id
             except MatrixBadToken as error:
                 raise ConnectRefused(
-                    str(error), remedy="docs/matrix.md says how to get one"
+                    "{error}", error=error, remedy="docs/matrix.md explains how to get one"
                 ) from error
         else:
             user_id = await _try_password(client, context)
@@ -250,9 +250,11 @@ async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdenti
 async def _try_password(client: MatrixClient, context: PluginContext[MatrixSettings]) -> str:
     user, password = context.settings.user, context.secrets["password"]
     try:
-        login = await log_in(client, user, password, device_name="Holdfast, trying its password")
+        login = await log_in(client, user, password, device_name="Holdfast (password check)")
     except (SendRejected, MatrixBadToken) as error:
-        raise ConnectRefused(str(error), remedy="check the user name and the password") from error
+        raise ConnectRefused(
+            "{error}", error=error, remedy="check the user name and the password"
+        ) from error
     client.set_token(login.access_token)
     await client.call_idempotent("POST", "/logout", MatrixEmptyResponse, body={})
     return login.user_id

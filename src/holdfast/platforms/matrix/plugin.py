@@ -17,6 +17,7 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translation import N_
 
 _USER_ID = re.compile(r"@[^:\s]+:\S+")
 
@@ -36,26 +37,26 @@ class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
             return
         if not _USER_ID.fullmatch(self.user):
             raise ValueError(
-                f"user = {self.user!r} is no name of a Matrix account: write it as a whole, "
-                'user = "@bot:example.org"'
+                f"user = {self.user!r} is not a full user id: write it as in user = "
+                '"@bot:example.org"'
             )
         if urlsplit(self.homeserver).scheme not in ("https", "http"):
             raise ValueError(
-                f"homeserver = {self.homeserver!r} is no address: write the one that a client logs "
-                'in to, homeserver = "https://matrix.example.org"'
+                f"homeserver = {self.homeserver!r} is not a URL: write the one that a "
+                'client logs in to, as in homeserver = "https://matrix.example.org"'
             )
         self._check_credentials()
 
     def _check_credentials(self) -> None:
         if not self.password and not self.token:
             raise ValueError(
-                'password is missing: write password = "env:MATRIX_PASSWORD" and put it into the '
-                "environment or .env; or set token to an access token"
+                'password is missing: write password = "env:MATRIX_PASSWORD" and set that '
+                "variable in the environment or in .env; or set token to an access token"
             )
         if self.password and self.token:
             raise ValueError(
-                "password and token exclude each other: with the first, the gateway logs in by "
-                "itself and keeps its device; take one of them out"
+                "password and token exclude each other: with a password, the gateway logs "
+                "in itself and keeps its device. Remove one of them"
             )
 
 
@@ -86,37 +87,37 @@ PLUGIN = PlatformPlugin(
         "chats",
         "pairing",
     ),  # for invitations
-    setup_guide=(
-        "Register an account for the gateway alone at any homeserver, with a client such as "
-        "https://app.element.io or by whoever runs the server; then log that client out."
+    setup_guide=N_(
+        "Register a separate account for the gateway at any homeserver, with a client such as "
+        "https://app.element.io or through the operator of the server; then log that client out."
     ),
     setup_questions=(
         SetupQuestion(
             key="homeserver",
-            label="The address of the homeserver",
-            help="Where a client of the account logs in, such as https://matrix.example.org.",
+            label=N_("The URL of the homeserver"),
+            help=N_("The URL that clients log in to, such as https://matrix.example.org."),
             default="https://matrix-client.matrix.org",
         ),
         SetupQuestion(
             key="user",
-            label="The name of the account",
-            help="As a whole: @bot:example.org.",
+            label=N_("The user id of the account"),
+            help=N_("The full id, as in @bot:example.org."),
         ),
         SetupQuestion(
             key="password",
-            label="Its password",
-            help="Leave it empty where you have an access token instead.",
+            label=N_("Its password"),
+            help=N_("Leave it empty if you have an access token instead."),
             optional=True,
             variable="MATRIX_PASSWORD",
         ),
         SetupQuestion(
             key="token",
-            label="Its access token",
-            help="One that no client uses: docs/matrix.md says how to get it.",
+            label=N_("Its access token"),
+            help=N_("A token that no client uses: docs/matrix.md explains how to get it."),
             skip_if="password",
             variable="MATRIX_TOKEN",
         ),
     ),
-    user_id_help="your whole name in Matrix: @ann:example.org",
+    user_id_help=N_("your full user id in Matrix, as in @ann:example.org"),
     check=_check,
 )

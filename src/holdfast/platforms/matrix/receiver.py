@@ -124,7 +124,7 @@ class MatrixHistory:
             position = page.end if page.chunk else None
         if position is not None:
             log.warning(
-                "More than %d missed messages in %s; the older ones are skipped.",
+                "More than %d missed messages in %s; the older ones are skipped",
                 _MAX_GAP_EVENTS,
                 room_id,
                 extra={"action": "history_truncated"},
@@ -145,7 +145,7 @@ class MatrixHistory:
             )
         except SendRejected as error:
             log.info(
-                "Cannot fetch missed messages of %s: %s",
+                "Could not fetch missed messages of %s, which are skipped: %s",
                 room_id,
                 error,
                 extra={"action": "history_refused"},
@@ -198,9 +198,7 @@ def _make_fetch(
             return await _fetch_file(content, client, max_bytes=max_bytes)
         except NotConnected as error:
             if last_attempt:
-                raise AttachmentUnavailable(
-                    "it could not be fetched: {error}", error=error
-                ) from error
+                raise AttachmentUnavailable("could not be fetched: {error}", error=error) from error
             raise
 
     return fetch
@@ -256,10 +254,12 @@ class MessageSubmitter:
             await self._intake.accept(inbound, attachments)
             self._on_accepted(inbound)
         except NotAddressed as error:
-            log.debug("%s: %s", event_id, error, extra={"action": "message_ignored"})
+            log.debug(
+                "Message %s ignored: %s", event_id, error, extra={"action": "message_ignored"}
+            )
         except NotAllowed as error:
             log.info(
-                "Message %s of %s was dropped: %s",
+                "Dropped message %s of %s: %s",
                 event_id,
                 inbound.source.user_id,
                 error,
@@ -412,8 +412,8 @@ class EventResolver:
         if room_id not in self._warned_rooms:
             self._warned_rooms.add(room_id)
             log.error(
-                "The room %s is end-to-end encrypted, and its messages cannot be read: "
-                "%s, and leave platforms.matrix.encryption on.",
+                "Room %s is end-to-end encrypted, and its messages cannot be read. Remedy: "
+                "%s, and leave platforms.matrix.encryption on",
                 room_id,
                 ENCRYPTION_REMEDY,
                 extra={"action": "room_undecryptable"},
@@ -501,7 +501,8 @@ class UndecryptedMessages:
         if event not in self._checkpoint.undecrypted:
             return
         log.warning(
-            "Event %s in %s cannot be decrypted: its keys have not arrived.",
+            "Event %s in %s cannot be decrypted yet: its keys have not arrived; its sender "
+            "is notified",
             event.event_id,
             event.room_id,
             extra={"action": "event_undecryptable"},
@@ -509,7 +510,12 @@ class UndecryptedMessages:
         try:
             await self._retry_loop.run(lambda: self._notify(event))
         except SendError as error:  # disconnected: the next connection notifies
-            log.info("%s", error, extra={"action": "undecrypted_notice_delayed"})
+            log.info(
+                "Could not notify the sender of an undecrypted event: %s; retrying on the "
+                "next connection",
+                error,
+                extra={"action": "undecrypted_notice_delayed"},
+            )
 
     async def _notify(self, event: UndecryptedEvent) -> None:
         try:
@@ -586,7 +592,7 @@ class MatrixReceiver:
             return await self._retry_loop.run(lambda: self._resolve_events(room_id, joined, since))
         except SendRejected as error:
             log.info(
-                "Messages of %s are no longer available: %s",
+                "Messages of room %s are no longer available: %s",
                 room_id,
                 error,
                 extra={"action": "room_unavailable"},

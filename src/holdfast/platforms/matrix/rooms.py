@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ENCRYPTION_REMEDY = "pip install 'holdfast[matrix,e2e]', then restart the gateway"
+ENCRYPTION_REMEDY = "run pip install 'holdfast[matrix,e2e]', then restart the gateway"
 _MAX_DIRECT_MEMBERS = 2
 _MAX_ROUNDS = 5  # of key exchange for one message, while members join and leave
 
@@ -122,10 +122,10 @@ class RoomKeys:
             return event_type, content
         if not self._encryption.can_encrypt:
             raise SendRejected(
-                "the room {room_id} is end-to-end encrypted, and this gateway cannot "
-                "encrypt: {encryption_remedy}, and leave platforms.matrix.encryption on",
+                "room {room_id} is end-to-end encrypted, and this gateway cannot encrypt: "
+                "{remedy}, and leave platforms.matrix.encryption on",
                 room_id=room_id,
-                encryption_remedy=ENCRYPTION_REMEDY,
+                remedy=ENCRYPTION_REMEDY,
             )
         async with self._lock:
             return await self._encrypt(room_id, event_type, content)
@@ -185,7 +185,7 @@ class InviteHandler:
             room_id, inviter, is_direct=bool(invites[-1]["content"].get("is_direct"))
         )
         log.info(
-            "Invitation by %s to %s %s.",
+            "Invitation by %s to %s %s",
             inviter,
             room_id,
             "accepted" if accepted else "declined: the user is not allowed to invite",
@@ -195,7 +195,12 @@ class InviteHandler:
         try:
             await self._client.call_idempotent("POST", path, MatrixEmptyResponse, body={})
         except SendRejected as error:  # withdrawn meanwhile
-            log.info("%s", error, extra={"action": "invite_withdrawn"})
+            log.info(
+                "Could not answer an invitation to %s: %s",
+                room_id,
+                error,
+                extra={"action": "invite_withdrawn"},
+            )
 
     def _may_accept(self, room_id: str, inviter: str, *, is_direct: bool) -> bool:
         """Users who may talk to the agent may invite it, and it joins every room named in the
@@ -236,7 +241,7 @@ class RoomUpgrades:
             return
         if self._checkpoint.is_successor(new):
             return
-        log.info("Room %s was replaced by %s.", room_id, new, extra={"action": "room_upgraded"})
+        log.info("Room %s was replaced by %s", room_id, new, extra={"action": "room_upgraded"})
         await self._checkpoint.add_pending_upgrade(new, PendingUpgrade(instead_of=room_id, by=by))
         try:
             server = {"server_name": by.partition(":")[2], "via": by.partition(":")[2]}
@@ -258,7 +263,7 @@ class RoomUpgrades:
         is_successor = await self._is_successor(room_id, upgrade)
         if not is_successor:
             log.warning(
-                "Room %s does not name %s as its predecessor: it is treated as a separate chat.",
+                "Room %s does not name %s as its predecessor: it is treated as a separate chat",
                 room_id,
                 upgrade.instead_of,
                 extra={"action": "room_upgrade_unconfirmed"},
