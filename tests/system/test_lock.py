@@ -48,7 +48,7 @@ def test_a_second_start_is_told_who_holds_the_home_and_what_to_do(tmp_path: Path
     """E4: one gateway per home."""
     with holding(tmp_path) as process, pytest.raises(HomeInUse) as caught:
         HomeLock(tmp_path).acquire()
-    assert f"process {process.pid} at http://127.0.0.1:1" in str(caught.value)
+    assert f"process {process.pid} (http://127.0.0.1:1" in str(caught.value)
     assert "holdfast status" in str(caught.value)
     assert caught.value.holder is not None
     assert caught.value.holder.pid == process.pid

@@ -42,7 +42,21 @@ class HomeInUse(HoldfastError):
     """Another process holds the home."""
 
     def __init__(self, home: Path, holder: LockHolder | None, *, purpose: str = GATEWAY) -> None:
-        super().__init__(_in_use_text(home, holder, purpose))
+        if holder is None:
+            super().__init__(
+                "{home} is in use by another process, which is still starting. Try again.",
+                home=home,
+            )
+        else:
+            since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
+            super().__init__(
+                "{home} is in use: {purpose}, process {process}, since {since}.\n{remedy}",
+                home=home,
+                purpose=holder.purpose,
+                process=f"{holder.pid} ({holder.address})" if holder.address else holder.pid,
+                since=since,
+                remedy=_remedy(holder, purpose),
+            )
         self.holder = holder
 
 
@@ -186,27 +200,20 @@ def _write_atomically(path: Path, content: bytes) -> None:
         ) from None
 
 
-def _in_use_text(home: Path, holder: LockHolder | None, purpose: str) -> str:
-    if holder is None:
-        return f"{home} is in use by another process, which is not named yet; try again"
-    since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
-    at = f" at {holder.address}" if holder.address else ""
-    text = f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}."
-    return f"{text}\n{_remedy(holder, purpose)}"
-
-
-def _remedy(holder: LockHolder, purpose: str) -> str:
+def _remedy(holder: LockHolder, purpose: str) -> HoldfastError:
     if purpose == GATEWAY:
-        return (
-            "One home has one gateway. Ask that one with `holdfast status`, take its place with "
-            "`holdfast run --replace`, end it with `holdfast gateway stop`, or start this one with "
-            "another --home."
+        return HoldfastError(
+            "A home can have only one gateway. Check it with `holdfast status`, replace it with "
+            "`holdfast run --replace`, stop it with `holdfast gateway stop`, or start this one "
+            "with another --home."
         )
     if holder.purpose == GATEWAY:
-        return (
-            "This needs the home for itself: end the gateway first, with `holdfast gateway stop`."
+        return HoldfastError(
+            "This command needs the home for itself. First run: `holdfast gateway stop`"
         )
-    return "This needs the home for itself: try again when that one is through."
+    return HoldfastError(
+        "This command needs the home for itself. Try again when the other one has finished."
+    )
 
 
 class HolderUnverified(HoldfastError):

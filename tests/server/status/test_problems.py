@@ -121,10 +121,10 @@ def test_a_healthy_gateway_has_no_problems() -> None:
             "950 of at most 1000",
         ),
         (
-            {"machine": MachineStatus(unit_drift=("The unit gives a stop 10 s.",))},
+            {"machine": MachineStatus(unit_drift=("The unit allows 10 s for a stop.",))},
             "unit_drift",
             ProblemLevel.WARNING,
-            "The unit gives a stop 10 s.",
+            "The unit allows 10 s for a stop.",
         ),
         (
             {"outbox": 3, "outbox_since": NOW - 400},

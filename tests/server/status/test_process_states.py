@@ -130,7 +130,7 @@ def test_unit_drift_is_reported_with_the_command_that_repairs_it(
     problems = [
         each for each in read_status(gateway.paths)["problems"] if each["code"] == "unit_drift"
     ]
-    assert any("gives a stop 5 s" in each["what"] for each in problems)
+    assert any("allows 5 s for a stop" in each["what"] for each in problems)
     assert all("holdfast gateway install --force" in each["what"] for each in problems)
     unit.unlink()
     assert read_status(gateway.paths)["machine"]["unit_drift"] == []

@@ -32,7 +32,7 @@ def test_a_freshly_written_unit_has_no_drift() -> None:
     ("before", "after", "message", "broken"),
     [
         ("TimeoutStopSec=90", "TimeoutStopSec=1min 29s", "89 s", False),
-        ("TimeoutStopSec=90", "TimeoutStopSec=soon", "no time", False),
+        ("TimeoutStopSec=90", "TimeoutStopSec=soon", "no readable time", False),
         (f"ExecStart={sys.executable}", "ExecStart=/bin/sh", "another program", False),
         (f"ExecStart={sys.executable}", "ExecStart=-/nowhere/x", "/nowhere/x", True),
         ("ExecStart=", "#", "starts nothing", True),
@@ -55,7 +55,7 @@ def test_the_drift_message_names_the_file_and_the_command_that_repairs_it() -> N
     """E2."""
     found = systemd_problems(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
     (message,) = describe_drift(found, unit=UNIT, file=FILE)
-    assert message.startswith(f"{FILE} gives a stop 5 s")
+    assert message.startswith(f"{FILE} allows 5 s for a stop")
     assert "`holdfast gateway install --force`" in message
 
 

@@ -49,16 +49,17 @@ def launchd_problems(document: dict[str, object], *, unit: Unit) -> list[UnitPro
             []
             if restarts_after_failure
             else [
-                UnitProblem(what="keeps it otherwise than after a failure", why=_WHY_NOT_RESTARTED)
+                UnitProblem(what="does not restart it only after a failure", why=_WHY_NOT_RESTARTED)
             ]
         ),
     ]
 
 
 def describe_drift(problems: Sequence[UnitProblem], *, unit: Unit, file: Path) -> list[str]:
-    """A sentence each, for a log or a status: what is wrong, and the command that mends it."""
+    """A sentence each, for a log or a status: what is wrong, and the command that fixes it."""
     return [
-        f"{file} {each.what}. {each.why} To mend it: `{repair_command(unit)}`." for each in problems
+        f"{file} {each.what}. {each.why} To fix it, run: `{repair_command(unit)}`."
+        for each in problems
     ]
 
 
@@ -79,16 +80,16 @@ def _user_home() -> str:
 def _check_stop_time(seconds: float | None, unit: Unit) -> Iterator[UnitProblem]:
     needed = unit.stop_seconds
     if seconds is None:
-        yield UnitProblem(what="gives a stop no time that can be read", why=_WHY_KILLED)
+        yield UnitProblem(what="has no readable time limit for a stop", why=_WHY_KILLED)
     elif seconds < needed:
-        problem = f"gives a stop {seconds:g} s, and this configuration may need {needed:g} s"
+        problem = f"allows {seconds:g} s for a stop, and this configuration may need {needed:g} s"
         yield UnitProblem(what=problem, why=_WHY_KILLED)
 
 
 def _check_command(command: Sequence[str], unit: Unit) -> Iterator[UnitProblem]:
     program = command[0] if command else ""
     if not program or not os.access(program, os.X_OK):
-        problem = f"starts {program or 'nothing'}, which is no program here"
+        problem = f"starts {program or 'nothing'}, which is not a program on this machine"
         yield UnitProblem(what=problem, why=_WHY_NOT_RESTARTED, broken=True)
     elif os.path.realpath(program) != os.path.realpath(unit.program[0]):
         problem = f"starts another program, {program}; this one is {unit.program[0]}"
@@ -112,8 +113,10 @@ def _check_exit_statuses(text: str) -> Iterator[UnitProblem]:
 
 def _check_type(text: str) -> Iterator[UnitProblem]:
     if systemd_unit.get_value(text, "Type") not in ("notify", "notify-reload"):
-        why = "A start counts as done before it is, and a gateway that hangs is not noticed."
-        yield UnitProblem(what="does not wait to be told that it is ready (Type=notify)", why=why)
+        why = "A start counts as complete too early, and a hanging gateway is not noticed."
+        yield UnitProblem(
+            what="does not wait until the gateway reports that it is ready (Type=notify)", why=why
+        )
     if systemd_unit.get_value(text, "KillMode") not in ("mixed", "process"):
-        why = "systemd kills the commands of agents before the gateway can leave them in order."
+        why = "systemd kills the commands of agents before the gateway can detach from them."
         yield UnitProblem(what="ends every process at once (KillMode=mixed)", why=why)
