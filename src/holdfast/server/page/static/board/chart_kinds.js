@@ -43,7 +43,7 @@ export const KINDS = [
   },
   share(_("Agents found in the cache"), _("found"), found, (points) => ({ hits: sum(points, (p) => p.hits), misses: sum(points, (p) => p.misses) })),
   share(_("Prompt found in the vendor's cache"), _("found"), reused, (points) => ({ usage: { input_tokens: sum(points, input), cached_tokens: sum(points, cached) } })),
-  worst(_("Memory"), _("resident"), size, 50e6, (point) => looked(point.memory)),
+  worst(_("Memory use"), _("resident"), size, 50e6, (point) => looked(point.memory)),
   worst(_("Event loop lag"), _("lag"), seconds, 0.01, (point) => (point.memory || point.lag ? point.lag : null)),
 ];
 

@@ -46,7 +46,7 @@ function Head({ page, status }) {
     [_("Deliveries"), html`${to("outbox", {}, status.outbox ? _n("{n} pending", "{n} pending", status.outbox) : _("none pending"))}${Object.keys(UNARRIVED).map((state) => outbox?.counts[state]
       ? html`, ${to("outbox", { state }, UNARRIVED[state](outbox.counts[state]))}` : "")}`],
     [_("Cached agents"), _("{n} of {limit}", { n: count(status.agents.cached), limit: count(status.agents.max_agents) })],
-    [_("Memory"), machine.memory === null ? _("unknown") : size(machine.memory)],
+    [_("Memory use"), machine.memory === null ? _("unknown") : size(machine.memory)],
   ];
   return html`<dl class="stat-grid">
     ${facts.map(([name, figure], at) => html`<div key=${name} class=${at === 0 ? status.state : ""}><dt>${name}</dt><dd>${figure}</dd></div>`)}
