@@ -48,7 +48,8 @@ _current: ContextVar[Catalogue] = ContextVar("catalogue", default=ENGLISH)
 
 def _(message: str) -> str:
     """The text in the language of the current context."""
-    return _current.get().gettext(message)
+    # A catalogue has its header under the empty text.
+    return _current.get().gettext(message) if message else ""
 
 
 def _n(singular: str, plural: str, n: int) -> str:

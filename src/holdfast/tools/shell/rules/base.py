@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.core.people.approval import CommandRisk
+from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import Hazard, PathAction, PathEffect, ProgramCall
 from holdfast.tools.shell.paths import PathLocation
 
@@ -47,55 +48,57 @@ HAZARD_RULES = (
     HazardRule(
         name="fork-bomb",
         level=CommandRisk.FORBIDDEN,
-        why="It would start itself over and over until the machine no longer responds.",
+        why=N_("It would start itself over and over until the machine no longer responds."),
         hazard=Hazard.FORK_BOMB,
     ),
     HazardRule(
         name="code-from-the-network",
         level=CommandRisk.DANGEROUS,
-        why="It would run code straight from the network, unseen.",
+        why=N_("It would run code straight from the network, unseen."),
         hazard=Hazard.NETWORK_CODE,
     ),
     HazardRule(
         name="remote-shell",
         level=CommandRisk.DANGEROUS,
-        why="It would connect a shell or its output to another machine.",
+        why=N_("It would connect a shell or its output to another machine."),
         hazard=Hazard.REMOTE_SHELL,
     ),
     HazardRule(
         name="hidden-code",
         level=CommandRisk.DANGEROUS,
-        why="It would run encoded code, which hides what it does.",
+        why=N_("It would run encoded code, which hides what it does."),
         hazard=Hazard.HIDDEN_CODE,
     ),
     HazardRule(
         name="hidden-program",
         level=CommandRisk.DANGEROUS,
-        why="It hides the name of the program that it runs.",
+        why=N_("It hides the name of the program that it runs."),
         hazard=Hazard.HIDDEN_PROGRAM,
     ),
     HazardRule(
         name="unknown-code",
         level=CommandRisk.DANGEROUS,
-        why="What it would run only turns out when it runs.",
+        why=N_("What it would run only turns out when it runs."),
         hazard=Hazard.UNKNOWN_CODE,
     ),
     HazardRule(
         name="foreign-library",
         level=CommandRisk.DANGEROUS,
-        why="It would load code from outside the workspace into the programs that it runs.",
+        why=N_("It would load code from outside the workspace into the programs that it runs."),
         hazard=Hazard.FOREIGN_LIBRARY,
     ),
     HazardRule(
         name="unreadable",
         level=CommandRisk.DANGEROUS,
-        why="It cannot be read as a shell command to its end, and names programs that can do harm.",
+        why=N_(
+            "It cannot be read as a shell command to its end, and names programs that can do harm."
+        ),
         hazard=Hazard.UNREADABLE,
     ),
     HazardRule(
         name="too-tangled",
         level=CommandRisk.DANGEROUS,
-        why="It is too long or too tangled to be read to its end.",
+        why=N_("It is too long or too tangled to be read to its end."),
         hazard=Hazard.TOO_COMPLEX,
     ),
 )

@@ -3,6 +3,7 @@
 import re
 
 from holdfast.core.people.approval import CommandRisk
+from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import PathAction, PathEffect, ProgramCall
 from holdfast.tools.shell.paths import PathLocation
 from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
@@ -33,49 +34,49 @@ DELETION_RULES = (
     PathRule(
         name="delete-the-system",
         level=CommandRisk.FORBIDDEN,
-        why="It would delete the machine's own files ({part}) and leave nothing that works.",
+        why=N_("It would delete the machine's own files ({part}) and leave nothing that works."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location in _WHOLE_SYSTEM,
     ),
     ProgramRule(
         name="delete-the-root",
         level=CommandRisk.FORBIDDEN,
-        why="It takes away the last guard before deleting the root of the machine.",
+        why=N_("It takes away the last guard before deleting the root of the machine."),
         programs=word_set("rm"),
         matches=_forces_root,
     ),
     PathRule(
         name="delete-a-home",
         level=CommandRisk.FORBIDDEN,
-        why="It would delete everything in a person's home ({part}).",
+        why=N_("It would delete everything in a person's home ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location == PathLocation.HOME,
     ),
     PathRule(
         name="delete-the-workspace",
         level=CommandRisk.DANGEROUS,
-        why="It would delete everything in the workspace ({part}).",
+        why=N_("It would delete everything in the workspace ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location == PathLocation.WORKSPACE,
     ),
     PathRule(
         name="delete-a-history",
         level=CommandRisk.DANGEROUS,
-        why="It would delete a repository's history ({part}).",
+        why=N_("It would delete a repository's history ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=_is_git_history,
     ),
     PathRule(
         name="delete-outside",
         level=CommandRisk.DANGEROUS,
-        why="It would delete {part}, which is not in the workspace.",
+        why=N_("It would delete {part}, which is not in the workspace."),
         actions=frozenset((PathAction.DELETE, PathAction.REMOVE)),
         matches=_is_not_ours,
     ),
     PathRule(
         name="delete-unknown",
         level=CommandRisk.DANGEROUS,
-        why="It would delete a folder that only turns out when it runs ({part}).",
+        why=N_("It would delete a folder that only turns out when it runs ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location == PathLocation.UNKNOWN,
     ),
@@ -89,35 +90,35 @@ PERMISSION_RULES = (
     PathRule(
         name="permissions-of-the-system",
         level=CommandRisk.FORBIDDEN,
-        why="It would change owner or permissions of all of {part}: much of it stops working.",
+        why=N_("It would change owner or permissions of all of {part}: much of it stops working."),
         actions=frozenset((PathAction.MAKE_WRITABLE, PathAction.CHANGE_OWNER_OR_MODE)),
         matches=lambda effect, location: location in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
     ),
     PathRule(
         name="open-to-everybody",
         level=CommandRisk.DANGEROUS,
-        why="It would let everybody write to all of {part}.",
+        why=N_("It would let everybody write to all of {part}."),
         actions=frozenset((PathAction.MAKE_WRITABLE,)),
         matches=lambda effect, location: location != PathLocation.TEMP,
     ),
     PathRule(
         name="permissions-of-a-tree",
         level=CommandRisk.DANGEROUS,
-        why="It would change owner or permissions of all of {part}.",
+        why=N_("It would change owner or permissions of all of {part}."),
         actions=frozenset((PathAction.CHANGE_OWNER_OR_MODE,)),
         matches=lambda effect, location: location not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
     ),
     ProgramRule(
         name="run-as-another",
         level=CommandRisk.DANGEROUS,
-        why="It would make a program run with its owner's rights, whoever starts it.",
+        why=N_("It would make a program run with its owner's rights, whoever starts it."),
         programs=word_set("chmod install"),
         matches=lambda run: any(_is_setuid(word, run) for word in run.args),
     ),
     ProgramRule(
         name="capabilities",
         level=CommandRisk.DANGEROUS,
-        why="It would give a program rights of the system.",
+        why=N_("It would give a program rights of the system."),
         programs=word_set("setcap capsh"),
     ),
 )
@@ -158,14 +159,14 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="start-up-file",
         level=CommandRisk.DANGEROUS,
-        why="It would change what runs by itself or who may log in ({part}).",
+        why=N_("It would change what runs by itself or who may log in ({part})."),
         actions=_WRITE_ACTIONS,
         matches=_is_startup_file,
     ),
     PathRule(
         name="who-may-enter",
         level=CommandRisk.DANGEROUS,
-        why="It would change who may enter this machine, or how it starts ({part}).",
+        why=N_("It would change who may enter this machine, or how it starts ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             _LOGIN_FILES.search(effect.paths.resolve(effect.path)) is not None
@@ -174,7 +175,7 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="cover-tracks",
         level=CommandRisk.DANGEROUS,
-        why="It would change or empty a record of what was done ({part}).",
+        why=N_("It would change or empty a record of what was done ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             _HISTORY_FILES.search(effect.paths.resolve(effect.path)) is not None
@@ -183,7 +184,7 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="system-file",
         level=CommandRisk.DANGEROUS,
-        why="It would write to a file or folder of the system ({part}).",
+        why=N_("It would write to a file or folder of the system ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             location in (PathLocation.SYSTEM, PathLocation.SYSTEM_TREE, PathLocation.ROOT)
@@ -246,21 +247,21 @@ SECRET_RULES = (
     PathRule(
         name="read-a-secret",
         level=CommandRisk.DANGEROUS,
-        why="It would read a key, a token or a password ({part}).",
+        why=N_("It would read a key, a token or a password ({part})."),
         actions=frozenset((PathAction.READ,)),
         matches=_is_secret,
     ),
     ProgramRule(
         name="export-a-key",
         level=CommandRisk.DANGEROUS,
-        why="It would bring a private key out of its keyring.",
+        why=N_("It would bring a private key out of its keyring."),
         programs=word_set("gpg gpg2"),
         matches=_exports_key,
     ),
     ProgramRule(
         name="ask-a-keyring",
         level=CommandRisk.DANGEROUS,
-        why="It would take a password out of a keyring.",
+        why=N_("It would take a password out of a keyring."),
         programs=word_set("security secret-tool pass op bw lpass keyring vault"),
         matches=lambda run: bool(
             word_set(
@@ -273,21 +274,21 @@ SECRET_RULES = (
     ProgramRule(
         name="show-a-cluster-secret",
         level=CommandRisk.DANGEROUS,
-        why="It would print a secret of the cluster.",
+        why=N_("It would print a secret of the cluster."),
         programs=word_set("kubectl oc"),
         matches=_shows_secret,
     ),
     ProgramRule(
         name="print-a-token",
         level=CommandRisk.DANGEROUS,
-        why="It would print a token that opens an account.",
+        why=N_("It would print a token that opens an account."),
         programs=word_set("gh glab"),
         matches=_has_words("auth", "token"),
     ),
     ProgramRule(
         name="print-a-cloud-token",
         level=CommandRisk.DANGEROUS,
-        why="It would print a token or a secret of a cloud account.",
+        why=N_("It would print a token or a secret of a cloud account."),
         programs=word_set("gcloud aws az heroku"),
         matches=lambda run: (
             bool(
@@ -304,7 +305,7 @@ SECRET_RULES = (
     ProgramRule(
         name="ask-the-cloud-for-keys",
         level=CommandRisk.DANGEROUS,
-        why="It would ask the cloud's machine service, which hands out keys.",
+        why=N_("It would ask the cloud's machine service, which hands out keys."),
         programs=word_set("curl wget http https nc ncat python python3"),
         matches=lambda run: any(host in word for word in run.args for host in _METADATA_HOSTS),
     ),

@@ -2,6 +2,7 @@
 protections."""
 
 from holdfast.core.people.approval import CommandRisk
+from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import PathAction, ProgramCall
 from holdfast.tools.shell.outputs import PIDS_BY_NAME
 from holdfast.tools.shell.paths import PathLocation
@@ -46,69 +47,69 @@ DISK_RULES = (
     PathRule(
         name="write-to-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why="It would write over a disk or device of the machine ({part}).",
+        why=N_("It would write over a disk or device of the machine ({part})."),
         actions=frozenset((PathAction.WRITE, PathAction.DELETE)),
         matches=lambda touch, ground: ground == PathLocation.DEVICE,
     ),
     PathRule(
         name="read-a-disk",
         level=CommandRisk.DANGEROUS,
-        why="It would read a disk or device of the machine directly ({part}).",
+        why=N_("It would read a disk or device of the machine directly ({part})."),
         actions=frozenset((PathAction.READ,)),
         matches=lambda touch, ground: ground == PathLocation.DEVICE,
     ),
     ProgramRule(
         name="format-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why="It would put an empty file system on a disk and lose what is on it.",
+        why=N_("It would put an empty file system on a disk and lose what is on it."),
         programs=_FORMATTERS,
         matches=_on_device,
     ),
     ProgramRule(
         name="cut-up-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why="It would erase a disk or the table of its parts.",
+        why=N_("It would erase a disk or the table of its parts."),
         programs=_PARTITION_TOOLS,
         matches=_erases_device,
     ),
     ProgramRule(
         name="erase-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why="It would erase a disk.",
+        why=N_("It would erase a disk."),
         programs=word_set("diskutil"),
         matches=lambda run: any(word.lower().startswith("erase") for word in run.args),
     ),
     ProgramRule(
         name="change-a-disk",
         level=CommandRisk.DANGEROUS,
-        why="It would change how a disk is divided.",
+        why=N_("It would change how a disk is divided."),
         programs=_PARTITION_TOOLS - {"shred"},
         matches=_may_repartition,
     ),
     ProgramRule(
         name="remove-a-volume",
         level=CommandRisk.DANGEROUS,
-        why="It would remove a volume and what is on it.",
+        why=N_("It would remove a volume and what is on it."),
         programs=word_set("lvremove vgremove pvremove lvreduce"),
     ),
     ProgramRule(
         name="destroy-a-pool",
         level=CommandRisk.DANGEROUS,
-        why="It would destroy a file system and what is on it.",
+        why=N_("It would destroy a file system and what is on it."),
         programs=word_set("zpool zfs btrfs mdadm"),
         matches=lambda run: bool({"destroy", "delete", "--zero-superblock"} & set(run.args)),
     ),
     ProgramRule(
         name="fill-the-disk",
         level=CommandRisk.DANGEROUS,
-        why="It would write without end until the disk is full.",
+        why=N_("It would write without end until the disk is full."),
         programs=word_set("dd"),
         matches=_fills_disk,
     ),
     ProgramRule(
         name="mount",
         level=CommandRisk.DANGEROUS,
-        why="It would change what is mounted where.",
+        why=N_("It would change what is mounted where."),
         programs=word_set("mount umount losetup swapoff"),
         matches=lambda run: bool(run.options("toLU").operands) or "-a" in run.args,
     ),
@@ -147,49 +148,49 @@ MACHINE_RULES = (
     ProgramRule(
         name="switch-off",
         level=CommandRisk.FORBIDDEN,
-        why="It would shut down or restart the machine, and end everything on it.",
+        why=N_("It would shut down or restart the machine, and end everything on it."),
         programs=word_set("shutdown poweroff reboot halt"),
         matches=lambda run: not {"--help", "-c", "--version"} & set(run.args),
     ),
     ProgramRule(
         name="switch-off-by-service",
         level=CommandRisk.FORBIDDEN,
-        why="It would shut down or restart the machine, and end everything on it.",
+        why=N_("It would shut down or restart the machine, and end everything on it."),
         programs=word_set("systemctl loginctl"),
         matches=lambda run: bool(_SHUTDOWN_VERBS & _operands(run)),
     ),
     ProgramRule(
         name="switch-off-by-init",
         level=CommandRisk.FORBIDDEN,
-        why="It would shut down or restart the machine, and end everything on it.",
+        why=N_("It would shut down or restart the machine, and end everything on it."),
         programs=word_set("init telinit"),
         matches=_sets_runlevel,
     ),
     ProgramRule(
         name="switch-off-by-clock",
         level=CommandRisk.FORBIDDEN,
-        why="It would switch the machine off, or put it to sleep.",
+        why=N_("It would switch the machine off, or put it to sleep."),
         programs=word_set("rtcwake"),
         matches=lambda run: {"no", "on", "show", "--help"}.isdisjoint(run.args),
     ),
     PathRule(
         name="pull-the-plug",
         level=CommandRisk.FORBIDDEN,
-        why="It would make the kernel stop the machine at once ({part}).",
+        why=N_("It would make the kernel stop the machine at once ({part})."),
         actions=frozenset((PathAction.WRITE,)),
         matches=lambda touch, ground: touch.paths.resolve(touch.path) == "/proc/sysrq-trigger",
     ),
     ProgramRule(
         name="kill-everything",
         level=CommandRisk.FORBIDDEN,
-        why="It would end every process that it can reach, and its own session with them.",
+        why=N_("It would end every process that it can reach, and its own session with them."),
         programs=word_set("kill"),
         matches=_kills_all,
     ),
     ProgramRule(
         name="kill-by-name",
         level=CommandRisk.DANGEROUS,
-        why="It would end every process with that name, not only those of this session.",
+        why=N_("It would end every process with that name, not only those of this session."),
         programs=word_set("pkill killall killall5 skill xkill slay kill"),
         matches=lambda run: (
             (PIDS_BY_NAME in run.args) if run.program == "kill" else _sends_signal(run)
@@ -198,14 +199,14 @@ MACHINE_RULES = (
     ProgramRule(
         name="kill-by-file",
         level=CommandRisk.DANGEROUS,
-        why="It would end any process that uses that file or port.",
+        why=N_("It would end any process that uses that file or port."),
         programs=word_set("fuser"),
         matches=lambda run: run.options("n").has("k", "kill"),
     ),
     ProgramRule(
         name="change-a-service",
         level=CommandRisk.DANGEROUS,
-        why="It would stop, start or change a service of the machine.",
+        why=N_("It would stop, start or change a service of the machine."),
         programs=word_set("systemctl launchctl rc-service sv initctl supervisorctl"),
         matches=lambda run: bool(
             _operands(run) & (_SERVICE_VERBS | word_set("load unload bootstrap bootout"))
@@ -214,28 +215,28 @@ MACHINE_RULES = (
     ProgramRule(
         name="change-a-service-the-old-way",
         level=CommandRisk.DANGEROUS,
-        why="It would stop, start or change a service of the machine.",
+        why=N_("It would stop, start or change a service of the machine."),
         programs=word_set("service update-rc.d chkconfig rc-update"),
         matches=lambda run: len(run.args) > 1 and run.args[-1] not in ("status", "--list"),
     ),
     ProgramRule(
         name="timetable",
         level=CommandRisk.DANGEROUS,
-        why="It would change what the machine runs by itself, later and again.",
+        why=N_("It would change what the machine runs by itself, later and again."),
         programs=word_set("crontab"),
         matches=lambda run: not (run.options("u").has("l") and not run.options("u").operands),
     ),
     ProgramRule(
         name="run-later",
         level=CommandRisk.DANGEROUS,
-        why="It would schedule a command to run later, unattended.",
+        why=N_("It would schedule a command to run later, unattended."),
         programs=word_set("at batch"),
         matches=lambda run: not run.options("qfm").has("lrcd"),
     ),
     ProgramRule(
         name="remove-packages",
         level=CommandRisk.DANGEROUS,
-        why="It would remove programs from the machine.",
+        why=N_("It would remove programs from the machine."),
         programs=word_set("apt apt-get aptitude yum dnf zypper apk pacman dpkg rpm"),
         matches=lambda run: bool(
             word_set("remove purge autoremove erase del -R -Rns -Rs -r -P --purge -e dist-upgrade")
@@ -245,19 +246,19 @@ MACHINE_RULES = (
     ProgramRule(
         name="kernel-module",
         level=CommandRisk.DANGEROUS,
-        why="It would change the running kernel.",
+        why=N_("It would change the running kernel."),
         programs=word_set("insmod rmmod modprobe kexec"),
     ),
     ProgramRule(
         name="mine-coins",
         level=CommandRisk.DANGEROUS,
-        why="It would mine cryptocurrency on this machine.",
+        why=N_("It would mine cryptocurrency on this machine."),
         programs=word_set("xmrig minerd cgminer bfgminer cpuminer"),
     ),
     PathRule(
         name="hardware-settings",
         level=CommandRisk.DANGEROUS,
-        why="It would change the settings of the running kernel ({part}).",
+        why=N_("It would change the settings of the running kernel ({part})."),
         actions=frozenset((PathAction.WRITE,)),
         matches=lambda touch, ground: (
             ground == PathLocation.SYSTEM
@@ -284,19 +285,19 @@ PRIVILEGE_RULES = (
     ProgramRule(
         name="become-root",
         level=CommandRisk.DANGEROUS,
-        why="It would run with the rights of another user, most likely root.",
+        why=N_("It would run with the rights of another user, most likely root."),
         programs=word_set("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo gosu su-exec"),
     ),
     ProgramRule(
         name="enter-another-root",
         level=CommandRisk.DANGEROUS,
-        why="It would step into another root or into the namespaces of other processes.",
+        why=N_("It would step into another root or into the namespaces of other processes."),
         programs=word_set("chroot nsenter pivot_root systemd-nspawn machinectl"),
     ),
     ProgramRule(
         name="change-users",
         level=CommandRisk.DANGEROUS,
-        why="It would change who may use this machine, and as what.",
+        why=N_("It would change who may use this machine, and as what."),
         programs=word_set(
             "useradd userdel usermod adduser deluser groupadd groupmod groupdel gpasswd passwd"
             " chpasswd visudo vipw chsh newusers dscl"
@@ -306,7 +307,7 @@ PRIVILEGE_RULES = (
     ProgramRule(
         name="open-container",
         level=CommandRisk.DANGEROUS,
-        why="It would run a container that reaches into the machine itself.",
+        why=N_("It would run a container that reaches into the machine itself."),
         programs=word_set("docker podman nerdctl"),
         matches=_is_privileged_container,
     ),
@@ -330,20 +331,20 @@ SECURITY_RULES = (
     ProgramRule(
         name="change-the-firewall",
         level=CommandRisk.DANGEROUS,
-        why="It would change the firewall.",
+        why=N_("It would change the firewall."),
         programs=word_set("ufw iptables ip6tables nft firewall-cmd pfctl ebtables"),
         matches=_changes_firewall,
     ),
     ProgramRule(
         name="switch-off-protection",
         level=CommandRisk.DANGEROUS,
-        why="It would switch a protection of the machine off.",
+        why=N_("It would switch a protection of the machine off."),
         programs=word_set("setenforce aa-disable aa-teardown aa-complain csrutil spctl auditctl"),
     ),
     ProgramRule(
         name="kernel-settings",
         level=CommandRisk.DANGEROUS,
-        why="It would change the settings of the running kernel.",
+        why=N_("It would change the settings of the running kernel."),
         programs=word_set("sysctl"),
         matches=lambda run: (
             bool({"-w", "--write", "-p", "--system"} & set(run.args))
@@ -353,21 +354,21 @@ SECURITY_RULES = (
     ProgramRule(
         name="forget-history",
         level=CommandRisk.DANGEROUS,
-        why="It would remove the record of what was run.",
+        why=N_("It would remove the record of what was run."),
         programs=word_set("history"),
         matches=lambda run: run.options("d").has("cdw"),
     ),
     ProgramRule(
         name="trust-anybody",
         level=CommandRisk.DANGEROUS,
-        why="It would stop checking who the other side is, from now on.",
+        why=N_("It would stop checking who the other side is, from now on."),
         programs=word_set("npm yarn pnpm git pip conda"),
         matches=lambda run: bool({"config", "set"} & set(run.args)) and _disables_tls_check(run),
     ),
     ProgramRule(
         name="empty-a-log",
         level=CommandRisk.DANGEROUS,
-        why="It would delete records of the machine.",
+        why=N_("It would delete records of the machine."),
         programs=word_set("journalctl logrotate"),
         matches=lambda run: (
             any(word.startswith("--vacuum") or word == "-f" for word in run.args)

@@ -4,6 +4,7 @@ releases."""
 import re
 
 from holdfast.core.people.approval import CommandRisk
+from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import ProgramCall
 from holdfast.tools.shell.markers import FILE_CONTENT
 from holdfast.tools.shell.paths import PathLocation
@@ -80,55 +81,55 @@ UPLOAD_RULES = (
     ProgramRule(
         name="send-a-file",
         level=CommandRisk.DANGEROUS,
-        why="It would send what a file holds to another machine.",
+        why=N_("It would send what a file holds to another machine."),
         programs=word_set("curl"),
         matches=_curl_uploads,
     ),
     ProgramRule(
         name="send-a-file-by-wget",
         level=CommandRisk.DANGEROUS,
-        why="It would send what a file holds to another machine.",
+        why=N_("It would send what a file holds to another machine."),
         programs=word_set("wget"),
         matches=_wget_uploads,
     ),
     ProgramRule(
         name="copy-away",
         level=CommandRisk.DANGEROUS,
-        why="It would copy files to another machine.",
+        why=N_("It would copy files to another machine."),
         programs=word_set("scp rsync sftp"),
         matches=_copies_to_remote,
     ),
     ProgramRule(
         name="send-by-socket",
         level=CommandRisk.DANGEROUS,
-        why="It would send data to another machine, or hand it a shell.",
+        why=N_("It would send data to another machine, or hand it a shell."),
         programs=word_set("nc ncat netcat nc.openbsd nc.traditional telnet socat openssl ssh"),
         matches=lambda run: _sends_to_socket(run) if run.program != "socat" else _opens_shell(run),
     ),
     ProgramRule(
         name="send-by-name",
         level=CommandRisk.DANGEROUS,
-        why="It would send what a file holds, hidden in the name it asks for.",
+        why=N_("It would send what a file holds, hidden in the name it asks for."),
         programs=word_set("dig nslookup host ping drill"),
         matches=_has_file_content,
     ),
     ProgramRule(
         name="send-by-mail",
         level=CommandRisk.DANGEROUS,
-        why="It would send mail.",
+        why=N_("It would send mail."),
         programs=word_set("mail mailx mutt sendmail msmtp swaks"),
     ),
     ProgramRule(
         name="store-away",
         level=CommandRisk.DANGEROUS,
-        why="It would copy files to a store in the cloud.",
+        why=N_("It would copy files to a store in the cloud."),
         programs=word_set("aws gsutil gcloud s3cmd rclone mc azcopy b2"),
         matches=_copies_to_cloud,
     ),
     ProgramRule(
         name="publish-a-paste",
         level=CommandRisk.DANGEROUS,
-        why="It would put files where others can read them.",
+        why=N_("It would put files where others can read them."),
         programs=word_set("gh glab pastebinit wormhole transfer croc"),
         matches=lambda run: (
             run.program not in ("gh", "glab")
@@ -139,21 +140,21 @@ UPLOAD_RULES = (
     ProgramRule(
         name="open-a-way-back",
         level=CommandRisk.DANGEROUS,
-        why="It would let another machine reach this one through a tunnel.",
+        why=N_("It would let another machine reach this one through a tunnel."),
         programs=word_set("ssh autossh"),
         matches=lambda run: run.options("bcDEeFIiJLlmMOopQRSWw", mixed=False).has("R"),
     ),
     ProgramRule(
         name="serve-files",
         level=CommandRisk.DANGEROUS,
-        why="It would let everybody on the network read files that are not in the workspace.",
+        why=N_("It would let everybody on the network read files that are not in the workspace."),
         programs=word_set("python python3"),
         matches=lambda run: _serves_outside_files(run),
     ),
     ProgramRule(
         name="open-a-tunnel",
         level=CommandRisk.DANGEROUS,
-        why="It would open this machine to others through a tunnel.",
+        why=N_("It would open this machine to others through a tunnel."),
         programs=word_set("ngrok cloudflared lt localtunnel bore frpc chisel"),
         matches=lambda run: bool(run.args),
     ),
@@ -281,28 +282,28 @@ PUBLISHING_RULES = (
     ProgramRule(
         name="publish-a-package",
         level=CommandRisk.DANGEROUS,
-        why="It would publish a package or an image.",
+        why=N_("It would publish a package or an image."),
         programs=frozenset(_PUBLISH_VERBS),
         matches=_publishes,
     ),
     ProgramRule(
         name="upload-a-package",
         level=CommandRisk.DANGEROUS,
-        why="It would publish a package.",
+        why=N_("It would publish a package."),
         programs=word_set("python python3"),
         matches=_uploads_package,
     ),
     ProgramRule(
         name="deploy",
         level=CommandRisk.DANGEROUS,
-        why="It would put this version where its users are.",
+        why=N_("It would put this version where its users are."),
         programs=frozenset(_DEPLOY_VERBS),
         matches=_deploys,
     ),
     ProgramRule(
         name="make-a-release",
         level=CommandRisk.DANGEROUS,
-        why="It would publish or delete a release.",
+        why=N_("It would publish or delete a release."),
         programs=word_set("gh glab"),
         matches=_makes_release,
     ),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from holdfast.core.people.approval import CommandRisk
+from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import ProgramCall, parse_options
 from holdfast.tools.shell.markers import UNKNOWN
 from holdfast.tools.shell.rules.base import ProgramRule, is_dry_run, word_set
@@ -98,49 +99,49 @@ GIT_RULES = (
     ProgramRule(
         name="push-over-history",
         level=CommandRisk.DANGEROUS,
-        why="It would overwrite or delete history that others may have.",
+        why=N_("It would overwrite or delete history that others may have."),
         programs=word_set("git"),
         matches=_on_subcommand("push", sees=_force_pushes),
     ),
     ProgramRule(
         name="reset-hard",
         level=CommandRisk.DANGEROUS,
-        why="It would throw away all changes that are not committed.",
+        why=N_("It would throw away all changes that are not committed."),
         programs=word_set("git"),
         matches=_on_subcommand("reset", sees=_resets_hard),
     ),
     ProgramRule(
         name="clean-untracked",
         level=CommandRisk.DANGEROUS,
-        why="It would delete every file that git does not know.",
+        why=N_("It would delete every file that git does not know."),
         programs=word_set("git"),
         matches=_on_subcommand("clean", sees=_cleans_untracked),
     ),
     ProgramRule(
         name="discard-changes",
         level=CommandRisk.DANGEROUS,
-        why="It would throw away changes that are not committed.",
+        why=N_("It would throw away changes that are not committed."),
         programs=word_set("git"),
         matches=_on_subcommand("checkout", "switch", "restore", sees=_discards_changes),
     ),
     ProgramRule(
         name="rewrite-history",
         level=CommandRisk.DANGEROUS,
-        why="It would rewrite or forget history, or work that was put aside.",
+        why=N_("It would rewrite or forget history, or work that was put aside."),
         programs=word_set("git git-filter-repo bfg"),
         matches=lambda run: run.program != "git" or _REWRITING(run),
     ),
     ProgramRule(
         name="delete-a-branch",
         level=CommandRisk.DANGEROUS,
-        why="It would delete a branch even if its work is nowhere else.",
+        why=N_("It would delete a branch even if its work is nowhere else."),
         programs=word_set("git"),
         matches=_on_subcommand("branch", sees=_deletes_branch),
     ),
     ProgramRule(
         name="loosen-git",
         level=CommandRisk.DANGEROUS,
-        why="It would change whom git trusts, or what it runs by itself.",
+        why=N_("It would change whom git trusts, or what it runs by itself."),
         programs=word_set("git"),
         matches=_on_subcommand("config", sees=_loosens_settings),
     ),
@@ -216,7 +217,7 @@ DATABASE_RULES = (
     ProgramRule(
         name="drop-records",
         level=CommandRisk.DANGEROUS,
-        why="It would delete all records of a kind from a database.",
+        why=N_("It would delete all records of a kind from a database."),
         programs=word_set(
             "rails rake bundle python python3 manage.py django-admin flask php artisan"
         ),
@@ -225,28 +226,28 @@ DATABASE_RULES = (
     ProgramRule(
         name="drop-data",
         level=CommandRisk.DANGEROUS,
-        why="It would drop or empty tables of a database.",
+        why=N_("It would drop or empty tables of a database."),
         programs=_SQL_CLIENTS,
         matches=_drops_tables,
     ),
     ProgramRule(
         name="run-on-a-database-server",
         level=CommandRisk.DANGEROUS,
-        why="It would run a program on the machine of the database.",
+        why=N_("It would run a program on the machine of the database."),
         programs=word_set("psql pgcli mysql mariadb sqlcmd"),
         matches=lambda run: any(_RUNS_ON_SERVER.search(text) for text in (*run.args, run.stdin)),
     ),
     ProgramRule(
         name="drop-a-database",
         level=CommandRisk.DANGEROUS,
-        why="It would drop a database or a user of it.",
+        why=N_("It would drop a database or a user of it."),
         programs=word_set("dropdb dropuser mysqladmin pg_restore"),
         matches=_drops_database,
     ),
     ProgramRule(
         name="drop-documents",
         level=CommandRisk.DANGEROUS,
-        why="It would drop or empty collections of a database.",
+        why=N_("It would drop or empty collections of a database."),
         programs=word_set("mongo mongosh"),
         matches=lambda run: (
             _DESTRUCTIVE_MONGO.search("\n".join((*run.args, run.stdin))) is not None
@@ -255,14 +256,14 @@ DATABASE_RULES = (
     ProgramRule(
         name="flush-a-store",
         level=CommandRisk.DANGEROUS,
-        why="It would empty a key-value store.",
+        why=N_("It would empty a key-value store."),
         programs=word_set("redis-cli valkey-cli keydb-cli"),
         matches=_flushes_store,
     ),
     ProgramRule(
         name="reset-a-database",
         level=CommandRisk.DANGEROUS,
-        why="It would drop a database and create it again.",
+        why=N_("It would drop a database and create it again."),
         programs=word_set(
             "rails rake bin/rails python python3 manage.py django-admin prisma npx yarn pnpm bunx"
             " php artisan mix alembic bundle console sequelize"
@@ -374,14 +375,14 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="destroy-infrastructure",
         level=CommandRisk.DANGEROUS,
-        why="It would destroy or change infrastructure without asking again.",
+        why=N_("It would destroy or change infrastructure without asking again."),
         programs=word_set("terraform tofu terragrunt"),
         matches=_destroys_infrastructure,
     ),
     ProgramRule(
         name="destroy-a-stack",
         level=CommandRisk.DANGEROUS,
-        why="It would take down something that runs for others.",
+        why=N_("It would take down something that runs for others."),
         programs=word_set(
             "pulumi cdk cdktf sls serverless vagrant virsh heroku fly flyctl vercel netlify railway"
             " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube"
@@ -392,21 +393,21 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="delete-from-a-cluster",
         level=CommandRisk.DANGEROUS,
-        why="It would delete or stop what runs in a cluster.",
+        why=N_("It would delete or stop what runs in a cluster."),
         programs=word_set("kubectl oc k"),
         matches=_deletes_from_cluster,
     ),
     ProgramRule(
         name="prune-containers",
         level=CommandRisk.DANGEROUS,
-        why="It would delete containers, images or volumes with what is in them.",
+        why=N_("It would delete containers, images or volumes with what is in them."),
         programs=word_set("docker podman nerdctl docker-compose"),
         matches=_prunes_containers,
     ),
     ProgramRule(
         name="delete-from-a-cloud",
         level=CommandRisk.DANGEROUS,
-        why="It would delete or stop something in a cloud account.",
+        why=N_("It would delete or stop something in a cloud account."),
         programs=word_set(
             "aws gcloud az doctl linode-cli hcloud oci ibmcloud aliyun bq scw vultr-cli"
         ),
@@ -415,21 +416,21 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="open-an-account",
         level=CommandRisk.DANGEROUS,
-        why="It would grant rights or keys in a cloud account, or make it public.",
+        why=N_("It would grant rights or keys in a cloud account, or make it public."),
         programs=word_set("aws gcloud az gsutil"),
         matches=_grants_access,
     ),
     ProgramRule(
         name="empty-a-bucket",
         level=CommandRisk.DANGEROUS,
-        why="It would delete a store of files in the cloud.",
+        why=N_("It would delete a store of files in the cloud."),
         programs=word_set("gsutil s3cmd mc rclone b2 azcopy s5cmd"),
         matches=_empties_bucket,
     ),
     ProgramRule(
         name="delete-a-repository",
         level=CommandRisk.DANGEROUS,
-        why="It would delete a repository or something of it at its host.",
+        why=N_("It would delete a repository or something of it at its host."),
         programs=word_set("gh glab"),
         matches=_deletes_repository,
     ),
