@@ -72,10 +72,13 @@ async def test_the_same_request_again_is_the_same_message(
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ([part(data="", file_id="file-1")], "comes with its data"),
-        ([part(data="%%%")], "damaged"),
-        ([{"type": "input_file", "file_url": "https://example.org/a.pdf"}], "comes with its data"),
-        ([{"type": "file"}], "comes with its data"),
+        ([part(data="", file_id="file-1")], "contain its data"),
+        ([part(data="%%%")], "is invalid"),
+        (
+            [{"type": "input_file", "file_url": "https://example.org/a.pdf"}],
+            "contain its data",
+        ),
+        ([{"type": "file"}], "contain its data"),
     ],
 )
 async def test_an_invalid_file_is_refused_with_its_path_in_the_request(

@@ -194,9 +194,9 @@ def test_each_error_has_the_class_that_the_client_gives_it(
             input="x",
             tools=[{"type": "function", "name": "f", "parameters": {}, "strict": True}],
         )
-    with pytest.raises(openai.NotFoundError, match="no response"):
+    with pytest.raises(openai.NotFoundError, match="does not exist"):
         client.responses.retrieve("resp_999999999")
-    with pytest.raises(openai.NotFoundError, match="no POST /v1/embeddings"):
+    with pytest.raises(openai.NotFoundError, match="POST /v1/embeddings does not"):
         client.embeddings.create(model="holdfast", input="x")
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from holdfast.core.commands import parse_command
 from holdfast.core.errors import SendRejected, StoreError
@@ -17,6 +17,7 @@ from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import IdFactory
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import current_language
 from holdfast.platforms.api import responses
 from holdfast.platforms.api import responses as chat
 from holdfast.platforms.api.http import (
@@ -208,7 +209,11 @@ class ApiPlatform:
         message_id = validate_header(
             request.headers.get(MESSAGE_ID_HEADER), MESSAGE_ID_HEADER
         ) or self._new_id("m")
-        message = to_inbound(conversation, session=session, message_id=message_id)
+        # The listener has chosen the catalogue by this header.
+        language = current_language() if hdrs.ACCEPT_LANGUAGE in request.headers else ""
+        message = to_inbound(
+            conversation, session=session, message_id=message_id, language=language
+        )
         return await self._processor.accept(message, to_attachments(conversation.files))
 
     async def _stream(

@@ -405,14 +405,16 @@ def validate_header(value: str | None, name: str) -> str | None:
     return value
 
 
-def to_inbound(conversation: ApiConversation, *, session: str | None, message_id: str) -> Inbound:
+def to_inbound(
+    conversation: ApiConversation, *, session: str | None, message_id: str, language: str = ""
+) -> Inbound:
     """Convert the request. Without a session it is a conversation of its own, whose history is the
     one in the request."""
     chat_id = f"session/{session}" if session else f"request/{message_id}"
     # Quoted, because otherwise message c of session a/b would equal message b/c of session a.
     event_id = f"session/{quote(session, safe='')}/{message_id}" if session else chat_id
     return Inbound(
-        source=Source(platform="api", chat_id=chat_id, user_id="owner"),
+        source=Source(platform="api", chat_id=chat_id, user_id="owner", language=language),
         event_id=event_id,
         message_id=message_id,
         text=conversation.message.text,

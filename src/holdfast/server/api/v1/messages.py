@@ -20,6 +20,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetInboxRow, GetLastSource
 from holdfast.core.sessions.session import SessionRow
+from holdfast.core.text.translation import current_language
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.documents.reader import render_documents
 from holdfast.gateway.app import Gateway
@@ -78,6 +79,7 @@ async def session_source(gateway: Gateway, store: StoreReader, row: SessionRow) 
         chat_type=kind,
         user_id=user,
         author=author,
+        language=current_language() if platform in _TOKEN_PLATFORMS else "",
     )
     return _check_source(
         gateway,
