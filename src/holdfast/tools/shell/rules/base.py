@@ -54,7 +54,7 @@ HAZARD_RULES = (
     HazardRule(
         name="code-from-the-network",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would run code straight from the network, unseen."),
+        why=N_("It would run code from the network without showing it first."),
         hazard=Hazard.NETWORK_CODE,
     ),
     HazardRule(
@@ -78,7 +78,7 @@ HAZARD_RULES = (
     HazardRule(
         name="unknown-code",
         level=CommandRisk.DANGEROUS,
-        why=N_("What it would run only turns out when it runs."),
+        why=N_("What it would run is only known when it runs."),
         hazard=Hazard.UNKNOWN_CODE,
     ),
     HazardRule(
@@ -98,7 +98,7 @@ HAZARD_RULES = (
     HazardRule(
         name="too-tangled",
         level=CommandRisk.DANGEROUS,
-        why=N_("It is too long or too tangled to be read to its end."),
+        why=N_("It is too long or too complex to be analysed completely."),
         hazard=Hazard.TOO_COMPLEX,
     ),
 )

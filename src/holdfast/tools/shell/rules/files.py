@@ -34,21 +34,21 @@ DELETION_RULES = (
     PathRule(
         name="delete-the-system",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would delete the machine's own files ({part}) and leave nothing that works."),
+        why=N_("It would delete system files ({part}) and make the machine unusable."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location in _WHOLE_SYSTEM,
     ),
     ProgramRule(
         name="delete-the-root",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It takes away the last guard before deleting the root of the machine."),
+        why=N_("It switches off the protection against deleting the root folder."),
         programs=word_set("rm"),
         matches=_forces_root,
     ),
     PathRule(
         name="delete-a-home",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would delete everything in a person's home ({part})."),
+        why=N_("It would delete everything in a user's home ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location == PathLocation.HOME,
     ),
@@ -76,7 +76,7 @@ DELETION_RULES = (
     PathRule(
         name="delete-unknown",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete a folder that only turns out when it runs ({part})."),
+        why=N_("It would delete a folder that is only known when it runs ({part})."),
         actions=frozenset((PathAction.DELETE,)),
         matches=lambda effect, location: location == PathLocation.UNKNOWN,
     ),
@@ -90,21 +90,24 @@ PERMISSION_RULES = (
     PathRule(
         name="permissions-of-the-system",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would change owner or permissions of all of {part}: much of it stops working."),
+        why=N_(
+            "It would change the owner or permissions of everything in {part}, which "
+            "breaks the system."
+        ),
         actions=frozenset((PathAction.MAKE_WRITABLE, PathAction.CHANGE_OWNER_OR_MODE)),
         matches=lambda effect, location: location in (PathLocation.ROOT, PathLocation.SYSTEM_TREE),
     ),
     PathRule(
         name="open-to-everybody",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would let everybody write to all of {part}."),
+        why=N_("It would let every user write to everything in {part}."),
         actions=frozenset((PathAction.MAKE_WRITABLE,)),
         matches=lambda effect, location: location != PathLocation.TEMP,
     ),
     PathRule(
         name="permissions-of-a-tree",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change owner or permissions of all of {part}."),
+        why=N_("It would change the owner or permissions of everything in {part}."),
         actions=frozenset((PathAction.CHANGE_OWNER_OR_MODE,)),
         matches=lambda effect, location: location not in (*_WITHIN_SESSION, PathLocation.WORKSPACE),
     ),
@@ -118,7 +121,7 @@ PERMISSION_RULES = (
     ProgramRule(
         name="capabilities",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would give a program rights of the system."),
+        why=N_("It would give a program system rights."),
         programs=word_set("setcap capsh"),
     ),
 )
@@ -159,14 +162,14 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="start-up-file",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change what runs by itself or who may log in ({part})."),
+        why=N_("It would change what runs automatically or who may log in ({part})."),
         actions=_WRITE_ACTIONS,
         matches=_is_startup_file,
     ),
     PathRule(
         name="who-may-enter",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change who may enter this machine, or how it starts ({part})."),
+        why=N_("It would change who may log in to this machine, or how it starts ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             _LOGIN_FILES.search(effect.paths.resolve(effect.path)) is not None
@@ -175,7 +178,7 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="cover-tracks",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change or empty a record of what was done ({part})."),
+        why=N_("It would change or empty a log ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             _HISTORY_FILES.search(effect.paths.resolve(effect.path)) is not None
@@ -184,7 +187,7 @@ SYSTEM_FILE_RULES = (
     PathRule(
         name="system-file",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would write to a file or folder of the system ({part})."),
+        why=N_("It would write to a system file or folder ({part})."),
         actions=_WRITE_ACTIONS,
         matches=lambda effect, location: (
             location in (PathLocation.SYSTEM, PathLocation.SYSTEM_TREE, PathLocation.ROOT)
@@ -254,14 +257,14 @@ SECRET_RULES = (
     ProgramRule(
         name="export-a-key",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would bring a private key out of its keyring."),
+        why=N_("It would export a private key from a keyring."),
         programs=word_set("gpg gpg2"),
         matches=_exports_key,
     ),
     ProgramRule(
         name="ask-a-keyring",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would take a password out of a keyring."),
+        why=N_("It would read a password from a keyring."),
         programs=word_set("security secret-tool pass op bw lpass keyring vault"),
         matches=lambda run: bool(
             word_set(
@@ -281,7 +284,7 @@ SECRET_RULES = (
     ProgramRule(
         name="print-a-token",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would print a token that opens an account."),
+        why=N_("It would print a token that gives access to an account."),
         programs=word_set("gh glab"),
         matches=_has_words("auth", "token"),
     ),
@@ -305,7 +308,7 @@ SECRET_RULES = (
     ProgramRule(
         name="ask-the-cloud-for-keys",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would ask the cloud's machine service, which hands out keys."),
+        why=N_("It would query the metadata service of the cloud, which issues keys."),
         programs=word_set("curl wget http https nc ncat python python3"),
         matches=lambda run: any(host in word for word in run.args for host in _METADATA_HOSTS),
     ),

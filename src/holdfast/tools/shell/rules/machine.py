@@ -47,7 +47,7 @@ DISK_RULES = (
     PathRule(
         name="write-to-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would write over a disk or device of the machine ({part})."),
+        why=N_("It would overwrite a disk or device of the machine ({part})."),
         actions=frozenset((PathAction.WRITE, PathAction.DELETE)),
         matches=lambda touch, ground: ground == PathLocation.DEVICE,
     ),
@@ -61,14 +61,14 @@ DISK_RULES = (
     ProgramRule(
         name="format-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would put an empty file system on a disk and lose what is on it."),
+        why=N_("It would format a disk and delete everything on it."),
         programs=_FORMATTERS,
         matches=_on_device,
     ),
     ProgramRule(
         name="cut-up-a-disk",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would erase a disk or the table of its parts."),
+        why=N_("It would erase a disk or its partition table."),
         programs=_PARTITION_TOOLS,
         matches=_erases_device,
     ),
@@ -82,34 +82,34 @@ DISK_RULES = (
     ProgramRule(
         name="change-a-disk",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change how a disk is divided."),
+        why=N_("It would change the partitions of a disk."),
         programs=_PARTITION_TOOLS - {"shred"},
         matches=_may_repartition,
     ),
     ProgramRule(
         name="remove-a-volume",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would remove a volume and what is on it."),
+        why=N_("It would remove a volume and everything on it."),
         programs=word_set("lvremove vgremove pvremove lvreduce"),
     ),
     ProgramRule(
         name="destroy-a-pool",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would destroy a file system and what is on it."),
+        why=N_("It would destroy a file system and everything on it."),
         programs=word_set("zpool zfs btrfs mdadm"),
         matches=lambda run: bool({"destroy", "delete", "--zero-superblock"} & set(run.args)),
     ),
     ProgramRule(
         name="fill-the-disk",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would write without end until the disk is full."),
+        why=N_("It would write until the disk is full."),
         programs=word_set("dd"),
         matches=_fills_disk,
     ),
     ProgramRule(
         name="mount",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change what is mounted where."),
+        why=N_("It would change which file systems are mounted."),
         programs=word_set("mount umount losetup swapoff"),
         matches=lambda run: bool(run.options("toLU").operands) or "-a" in run.args,
     ),
@@ -169,7 +169,7 @@ MACHINE_RULES = (
     ProgramRule(
         name="switch-off-by-clock",
         level=CommandRisk.FORBIDDEN,
-        why=N_("It would switch the machine off, or put it to sleep."),
+        why=N_("It would shut down the machine or suspend it."),
         programs=word_set("rtcwake"),
         matches=lambda run: {"no", "on", "show", "--help"}.isdisjoint(run.args),
     ),
@@ -222,7 +222,7 @@ MACHINE_RULES = (
     ProgramRule(
         name="timetable",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change what the machine runs by itself, later and again."),
+        why=N_("It would change what the machine runs automatically."),
         programs=word_set("crontab"),
         matches=lambda run: not (run.options("u").has("l") and not run.options("u").operands),
     ),
@@ -291,13 +291,13 @@ PRIVILEGE_RULES = (
     ProgramRule(
         name="enter-another-root",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would step into another root or into the namespaces of other processes."),
+        why=N_("It would enter another root folder or the namespaces of other processes."),
         programs=word_set("chroot nsenter pivot_root systemd-nspawn machinectl"),
     ),
     ProgramRule(
         name="change-users",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change who may use this machine, and as what."),
+        why=N_("It would change the users of this machine or their rights."),
         programs=word_set(
             "useradd userdel usermod adduser deluser groupadd groupmod groupdel gpasswd passwd"
             " chpasswd visudo vipw chsh newusers dscl"
@@ -307,7 +307,7 @@ PRIVILEGE_RULES = (
     ProgramRule(
         name="open-container",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would run a container that reaches into the machine itself."),
+        why=N_("It would run a container with access to the machine itself."),
         programs=word_set("docker podman nerdctl"),
         matches=_is_privileged_container,
     ),
@@ -338,7 +338,7 @@ SECURITY_RULES = (
     ProgramRule(
         name="switch-off-protection",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would switch a protection of the machine off."),
+        why=N_("It would switch off a protection of the machine."),
         programs=word_set("setenforce aa-disable aa-teardown aa-complain csrutil spctl auditctl"),
     ),
     ProgramRule(
@@ -354,21 +354,21 @@ SECURITY_RULES = (
     ProgramRule(
         name="forget-history",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would remove the record of what was run."),
+        why=N_("It would remove the record of the commands that were run."),
         programs=word_set("history"),
         matches=lambda run: run.options("d").has("cdw"),
     ),
     ProgramRule(
         name="trust-anybody",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would stop checking who the other side is, from now on."),
+        why=N_("It would switch off the verification of the other side for all later connections."),
         programs=word_set("npm yarn pnpm git pip conda"),
         matches=lambda run: bool({"config", "set"} & set(run.args)) and _disables_tls_check(run),
     ),
     ProgramRule(
         name="empty-a-log",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete records of the machine."),
+        why=N_("It would delete logs of the machine."),
         programs=word_set("journalctl logrotate"),
         matches=lambda run: (
             any(word.startswith("--vacuum") or word == "-f" for word in run.args)

@@ -81,14 +81,14 @@ UPLOAD_RULES = (
     ProgramRule(
         name="send-a-file",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would send what a file holds to another machine."),
+        why=N_("It would send the content of a file to another machine."),
         programs=word_set("curl"),
         matches=_curl_uploads,
     ),
     ProgramRule(
         name="send-a-file-by-wget",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would send what a file holds to another machine."),
+        why=N_("It would send the content of a file to another machine."),
         programs=word_set("wget"),
         matches=_wget_uploads,
     ),
@@ -102,14 +102,14 @@ UPLOAD_RULES = (
     ProgramRule(
         name="send-by-socket",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would send data to another machine, or hand it a shell."),
+        why=N_("It would send data to another machine, or give it a shell."),
         programs=word_set("nc ncat netcat nc.openbsd nc.traditional telnet socat openssl ssh"),
         matches=lambda run: _sends_to_socket(run) if run.program != "socat" else _opens_shell(run),
     ),
     ProgramRule(
         name="send-by-name",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would send what a file holds, hidden in the name it asks for."),
+        why=N_("It would send the content of a file, hidden in a host name."),
         programs=word_set("dig nslookup host ping drill"),
         matches=_has_file_content,
     ),
@@ -122,7 +122,7 @@ UPLOAD_RULES = (
     ProgramRule(
         name="store-away",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would copy files to a store in the cloud."),
+        why=N_("It would copy files to cloud storage."),
         programs=word_set("aws gsutil gcloud s3cmd rclone mc azcopy b2"),
         matches=_copies_to_cloud,
     ),
@@ -147,14 +147,14 @@ UPLOAD_RULES = (
     ProgramRule(
         name="serve-files",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would let everybody on the network read files that are not in the workspace."),
+        why=N_("It would let all machines on the network read files outside the workspace."),
         programs=word_set("python python3"),
         matches=lambda run: _serves_outside_files(run),
     ),
     ProgramRule(
         name="open-a-tunnel",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would open this machine to others through a tunnel."),
+        why=N_("It would make this machine reachable through a tunnel."),
         programs=word_set("ngrok cloudflared lt localtunnel bore frpc chisel"),
         matches=lambda run: bool(run.args),
     ),
@@ -296,7 +296,7 @@ PUBLISHING_RULES = (
     ProgramRule(
         name="deploy",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would put this version where its users are."),
+        why=N_("It would deploy this version."),
         programs=frozenset(_DEPLOY_VERBS),
         matches=_deploys,
     ),

@@ -106,42 +106,42 @@ GIT_RULES = (
     ProgramRule(
         name="reset-hard",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would throw away all changes that are not committed."),
+        why=N_("It would discard all changes that are not committed."),
         programs=word_set("git"),
         matches=_on_subcommand("reset", sees=_resets_hard),
     ),
     ProgramRule(
         name="clean-untracked",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete every file that git does not know."),
+        why=N_("It would delete every file that git does not track."),
         programs=word_set("git"),
         matches=_on_subcommand("clean", sees=_cleans_untracked),
     ),
     ProgramRule(
         name="discard-changes",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would throw away changes that are not committed."),
+        why=N_("It would discard changes that are not committed."),
         programs=word_set("git"),
         matches=_on_subcommand("checkout", "switch", "restore", sees=_discards_changes),
     ),
     ProgramRule(
         name="rewrite-history",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would rewrite or forget history, or work that was put aside."),
+        why=N_("It would rewrite or delete history, or delete stashed work."),
         programs=word_set("git git-filter-repo bfg"),
         matches=lambda run: run.program != "git" or _REWRITING(run),
     ),
     ProgramRule(
         name="delete-a-branch",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete a branch even if its work is nowhere else."),
+        why=N_("It would delete a branch even if its commits are in no other branch."),
         programs=word_set("git"),
         matches=_on_subcommand("branch", sees=_deletes_branch),
     ),
     ProgramRule(
         name="loosen-git",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would change whom git trusts, or what it runs by itself."),
+        why=N_("It would change which folders git trusts, or which programs it runs."),
         programs=word_set("git"),
         matches=_on_subcommand("config", sees=_loosens_settings),
     ),
@@ -217,7 +217,7 @@ DATABASE_RULES = (
     ProgramRule(
         name="drop-records",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete all records of a kind from a database."),
+        why=N_("It would delete all rows of a table of a database."),
         programs=word_set(
             "rails rake bundle python python3 manage.py django-admin flask php artisan"
         ),
@@ -233,7 +233,7 @@ DATABASE_RULES = (
     ProgramRule(
         name="run-on-a-database-server",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would run a program on the machine of the database."),
+        why=N_("It would run a program on the database server."),
         programs=word_set("psql pgcli mysql mariadb sqlcmd"),
         matches=lambda run: any(_RUNS_ON_SERVER.search(text) for text in (*run.args, run.stdin)),
     ),
@@ -375,14 +375,14 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="destroy-infrastructure",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would destroy or change infrastructure without asking again."),
+        why=N_("It would destroy or change infrastructure without confirmation."),
         programs=word_set("terraform tofu terragrunt"),
         matches=_destroys_infrastructure,
     ),
     ProgramRule(
         name="destroy-a-stack",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would take down something that runs for others."),
+        why=N_("It would stop a deployment that others use."),
         programs=word_set(
             "pulumi cdk cdktf sls serverless vagrant virsh heroku fly flyctl vercel netlify railway"
             " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube"
@@ -393,21 +393,21 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="delete-from-a-cluster",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete or stop what runs in a cluster."),
+        why=N_("It would delete or stop resources of a cluster."),
         programs=word_set("kubectl oc k"),
         matches=_deletes_from_cluster,
     ),
     ProgramRule(
         name="prune-containers",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete containers, images or volumes with what is in them."),
+        why=N_("It would delete containers, images or volumes with their content."),
         programs=word_set("docker podman nerdctl docker-compose"),
         matches=_prunes_containers,
     ),
     ProgramRule(
         name="delete-from-a-cloud",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete or stop something in a cloud account."),
+        why=N_("It would delete or stop resources of a cloud account."),
         programs=word_set(
             "aws gcloud az doctl linode-cli hcloud oci ibmcloud aliyun bq scw vultr-cli"
         ),
@@ -423,14 +423,14 @@ INFRASTRUCTURE_RULES = (
     ProgramRule(
         name="empty-a-bucket",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete a store of files in the cloud."),
+        why=N_("It would delete cloud storage."),
         programs=word_set("gsutil s3cmd mc rclone b2 azcopy s5cmd"),
         matches=_empties_bucket,
     ),
     ProgramRule(
         name="delete-a-repository",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would delete a repository or something of it at its host."),
+        why=N_("It would delete a repository, or a part of it, on its server."),
         programs=word_set("gh glab"),
         matches=_deletes_repository,
     ),
