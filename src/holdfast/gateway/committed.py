@@ -37,13 +37,18 @@ _NEW_SESSION_REASON = "a new session was begun"
 
 
 def accepted_message(event: Committed) -> Accepted | None:
-    """The new message that a commit has accepted: one that was sent, or the task of a background
-    subagent that a chat command started."""
+    """The new message that a commit has accepted: one that was sent, the task of a background
+    subagent that a chat command started, or the message that /retry submits again."""
     accepted: Accepted | None = None
     if isinstance(event.command, AcceptMessage):
         accepted = event.result
     elif isinstance(event.command, CommandEffect):
-        accepted = event.result.background
+        outcome: CommandOutcome = event.result
+        accepted = outcome.background
+        if outcome.resubmitted is not None:
+            accepted = Accepted(
+                row=outcome.resubmitted, duplicate=False, route_session=event.command.session_id
+            )
     return None if accepted is None or accepted.duplicate else accepted
 
 

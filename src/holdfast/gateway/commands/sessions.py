@@ -419,7 +419,7 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
             await send_reply(context.replies, row, why)
             return
         last = exchanges[-1]
-        outcome = await context.replies.effects.commit(
+        await context.replies.effects.commit(
             CommandEffect(
                 inbox_ends=(InboxEnd(inbox_id=row.id, state=InboxState.MERGED),),
                 session_id=session_id,
@@ -432,8 +432,6 @@ def cmd_retry(context: HistoryContext, request: CommandRequest) -> Awaitable[Non
             ),
             on_committed=lambda _outcome: context.agents.drop(session_id),
         )
-        assert outcome.resubmitted is not None, "the effect asked for it"
-        context.lanes.admit(outcome.resubmitted, known=session_id)
 
     return _run_exclusively(context.replies, context.lanes, request, resubmit)
 
