@@ -592,9 +592,22 @@ def parsed(content: str, tag: str) -> Catalog:
     return read_po(io.StringIO(content), locale=tag.replace("-", "_"), domain=DOMAIN)
 
 
+class StableCatalog(Catalog):
+    """A catalogue whose header does not change from run to run."""
+
+    @property
+    def mime_headers(self) -> list[tuple[str, str]]:
+        headers = super().mime_headers
+        return [each for each in headers if each[0] not in VOLATILE_HEADERS]
+
+
 def compiled(catalogue: Catalog) -> bytes:
+    stable = StableCatalog(locale=catalogue.locale, project="Holdfast")
+    for message in catalogue:
+        if message.id and is_translated(message):
+            stable[message.id] = message
     buffer = io.BytesIO()
-    write_mo(buffer, catalogue)
+    write_mo(buffer, stable)
     return buffer.getvalue()
 
 

@@ -67,7 +67,7 @@ def test_a_live_gateway_is_copied_while_it_works(gateway: CliGateway, cli: Cli) 
     cli("ask", "--session", "later", "[text after]")
     refused = cli("restore", "latest", "--yes")
     assert refused.returncode == exit_codes.HOME_IN_USE and "is in use" in refused.stderr
-    assert "end the gateway first" in refused.stderr and "--replace" not in refused.stderr
+    assert "`holdfast gateway stop`" in refused.stderr and "--replace" not in refused.stderr
     assert not [*gateway.home.glob("*before-restore*"), *gateway.home.glob(".restore-*")]
     gateway.kill()
     restored = cli("restore", "latest", "--yes")

@@ -84,7 +84,7 @@ class PreviousHome:
 
 
 # Of this version: rows from before have nothing there, or what follows from the others.
-NEW_COLUMNS = ("inbox_ids", "listed", "active_hour", "root_id")
+NEW_COLUMNS = ("inbox_ids", "listed", "active_hour", "root_id", "covered_seq")
 
 
 def _table(db: apsw.Cursor, name: str) -> Table:

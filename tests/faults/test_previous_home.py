@@ -508,10 +508,20 @@ def test_the_command_line_prints_what_that_version_printed_and_changes_nothing(
         text = offline(unpacked, *words, "--json")
         rows = question.startswith("audit -n")  # in lines, each of them JSON
         now = json.loads(f"[{','.join(text.splitlines())}]" if rows else text)
+        if question.startswith("sessions show"):
+            now = without_undone(now)
         assert contains_all(said, now), f"{question}:\n{said}\n{now}"
     after = unpacked.tables()
     assert set(after) - set(before) <= NEW_TABLES  # opening it has migrated it
     assert {name: after[name] for name in before} == before
+
+
+def without_undone(shown: dict[str, Any]) -> dict[str, Any]:
+    """A session without what /undo took back, which that version showed with a gateway only."""
+    records = [each for each in shown["records"] if not each["undone"]]
+    shown_turns = {each["turn_id"] for each in records}
+    turns = [each for each in shown["turns"] if each["id"] in shown_turns]
+    return {**shown, "records": records, "turns": turns}
 
 
 def contains_all(before: Any, now: Any) -> bool:

@@ -83,7 +83,7 @@ async def test_a_turn_is_parked_when_the_process_is_killed_after_the_commit(
 
 
 @pytest.mark.parametrize(
-    ("by", "what"), [(signal.SIGTERM, "a shutdown"), (signal.SIGUSR1, "a restart")]
+    ("by", "what"), [(signal.SIGTERM, "a gateway shutdown"), (signal.SIGUSR1, "a gateway restart")]
 )
 async def test_a_kill_between_mark_and_interruption_adds_one_note(
     process_harness: ProcessHarness, by: signal.Signals, what: str
@@ -99,7 +99,7 @@ async def test_a_kill_between_mark_and_interruption_adds_one_note(
     await process_harness.wait_for_crash()
     await process_harness.start()
     contents = await check_invariants(process_harness)
-    assert [note.split(" of ")[0] for note in note_texts(contents)] == [f"[System note: {what}"]
+    assert [note.split(" cut ")[0] for note in note_texts(contents)] == [f"[System note: {what}"]
 
 
 T, U, K = signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL
@@ -127,7 +127,7 @@ async def test_a_turn_interrupted_by_three_stops_in_a_row_is_given_up(
     contents = await check_invariants(process_harness, ends=ANSWERED | {InboxState.FAILED})
     notice, fresh, answer, _ = [sent.outgoing.text for sent in contents.ledger.sent]
     assert "interrupted 3 times" in notice
-    assert "/resume goes back" in fresh
+    assert "return to it with /resume" in fresh
     assert answer == "answer to waiting"
     assert len(note_texts(contents)) == 3  # two resumes, and the fresh session's own
     assert process_harness.model.requests(last=1)["count"] == 4

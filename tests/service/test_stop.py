@@ -81,7 +81,7 @@ def test_a_phase_that_fails_or_hangs_skips_no_other(make_gateway: MakeGateway, h
             PROCESS_PHASES
         )
         logged = str(gateway.log_records("phase_failed" if how == "fail" else "phase_late"))
-        assert all(f"Stopping: '{phase}'" in logged for phase in broken)
+        assert all(f"Shutdown phase '{phase}'" in logged for phase in broken)
         asked = "ask for a successor" not in broken
         assert code == (exit_codes.GATEWAY_SERVICE_RESTART_EXIT_CODE if asked else exit_codes.OK)
         recorded = "record intent" not in broken

@@ -276,14 +276,14 @@ def test_a_mailbox_asks_for_a_password_or_a_token_command(tmp_path: Path, passwo
         {
             "The address of the mailbox": ["bot@example.org"],
             "Its password": [password],
-            "The address that gives tokens": ["https://example.org/token"],
+            "The URL that issues tokens": ["https://example.org/token"],
             "The id of the app": ["app"],
             "The secret of the app": [""],
             "The refresh token": ["r0"],
             "The scope of tokens": [""],
             "The IMAP server": ["imap.example.org"],
             "The SMTP server": ["smtp.example.org"],
-            "Who checks senders": ["mx.example.org"],
+            "The server that checks senders": ["mx.example.org"],
             "Your user id there": ["ann@example.org"],
         }
     )

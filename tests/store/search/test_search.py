@@ -244,7 +244,7 @@ async def test_the_search_tool_finds_only_messages_of_its_user(harness: GatewayH
     output = await tool.run(context, {"words": "lighthouse"})
     assert "keeper" in output.text and "key " not in output.text + " "
     assert "· here · user]" in output.text
-    assert "Nothing found" in (await tool.run(context, {"words": "whale", "days": 3})).text
+    assert "Nothing was found" in (await tool.run(context, {"words": "whale", "days": 3})).text
 
 
 async def test_a_rebuild_of_the_index_delays_no_message(harness: GatewayHarness) -> None:

@@ -59,8 +59,9 @@ class MessageSubscriptions:
         return frozenset(self._messages)
 
     def open(self, inbox_id: InboxId) -> None:
-        if not self._closed:  # it was committed while the gateway stopped, so no turn runs it here
-            self._messages[inbox_id] = _SubscribedMessage(inbox_id)
+        """Called twice for a message that /retry submits: by its router and for its readers."""
+        if not self._closed:  # else it was committed while the gateway stopped: no turn runs it
+            self._messages.setdefault(inbox_id, _SubscribedMessage(inbox_id))
 
     def merge(self, inbox_id: InboxId, into: InboxId) -> None:
         """Send the subscribers of one message the events of the other from now on."""

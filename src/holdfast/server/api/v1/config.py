@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 class ConfigHistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: ConfigNumber | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 20
 
 
 class ConfigDiffQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
