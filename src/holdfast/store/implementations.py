@@ -1,4 +1,7 @@
-"""The implementations of the store. All code that opens the store of a home opens it here."""
+"""The implementations of the store, by name: the gateway and the offline commands open it here.
+
+Checks of a closed file, such as those of `holdfast doctor`, know SQLite and do not pass here.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
