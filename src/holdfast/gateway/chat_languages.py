@@ -4,16 +4,16 @@
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
-from holdfast.core.text.translation import Catalogue
+from holdfast.core.text.translation import ENGLISH, Catalogue
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.system.languages import catalogue_for
 
-_MAX_CHATS = 10_000  # the one that was silent longest is forgotten
+_MAX_CHATS = 10_000  # the one with the oldest last message is dropped
 
 
 class ChatLanguages:
     """Owns the language in which each chat last wrote, for texts that answer no message. It is lost
-    with the process: such texts are in `gateway.language` until somebody writes again."""
+    with the process: such texts are in `gateway.language` until a message arrives."""
 
     def __init__(self, live_settings: LiveSettings) -> None:
         self._live_settings = live_settings
@@ -24,7 +24,7 @@ class ChatLanguages:
         if not source.language:
             return
         chat = (source.platform, source.account, source.chat_id)
-        self._last.pop(chat, None)  # at the end: the first are the longest silent
+        self._last.pop(chat, None)  # at the end: the first ones have the oldest messages
         self._last[chat] = source.language
         if len(self._last) > _MAX_CHATS:
             del self._last[next(iter(self._last))]
@@ -44,4 +44,5 @@ class ChatLanguages:
         return self._choose(known, last)
 
     def _choose(self, *tags: str) -> Catalogue:
-        return catalogue_for(*tags, self._live_settings.current.gateway.language)
+        tags = (*tags, self._live_settings.current.gateway.language)
+        return catalogue_for(*tags) if any(tags) else ENGLISH

@@ -126,6 +126,7 @@ def test_quick_keys_keep_the_focus_where_they_took_it(
     visitor = visit(gateway, viewport=DESKTOP)
     visitor.open_chat(chat(visitor))
     visitor.replies.first.wait_for()
+    visitor.page.locator(".chat-link").first.wait_for()  # the list is loaded apart from the chat
     focused = visitor.page.evaluate(
         """async () => {
           const press = (init) => document.activeElement.dispatchEvent(
