@@ -17,7 +17,7 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
         "ask",
         "--session",
         "garden",
-        '[tool terminal {"command": "echo x"}]',
+        '[tool terminal {"command": "echo x; exit 3"}]',
         **shared_gateway.environ,
     )
     listed = json.loads(cli("sessions", "list", "--json", **shared_gateway.environ).stdout)[
@@ -31,7 +31,8 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
     assert row[at("CHAT") :] == "web:garden"
     for name in ("garden", session["id"], session["id"][:-2]):
         shown = cli("sessions", "show", name, **shared_gateway.environ)
-        assert "▸ terminal: echo x" in shown.stdout
+        assert "▸ terminal: echo x; exit 3" in shown.stdout
+        assert "tool terminal · failed (exit code 3) · " in shown.stdout
         assert "1 answered" in shown.stdout
 
 

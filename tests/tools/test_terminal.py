@@ -21,7 +21,7 @@ process = ProcessTool()
     [
         ("echo hi", "hi", ToolOutcome.OK),
         ("true", "[no output]", ToolOutcome.OK),
-        ("echo no >&2; exit 3", "no\n[exit code 3]", ToolOutcome.OK),
+        ("echo no >&2; exit 3", "no\n[exit code 3]", ToolOutcome.ERROR),
     ],
 )
 async def test_a_command_returns_its_output_and_exit_code(

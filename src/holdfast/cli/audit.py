@@ -131,7 +131,14 @@ def verify(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-_FAILED_OUTCOMES = ("error", "unknown", "refused", "denied", "cancelled")
+_OUTCOME_COLORS = {
+    "error": "red",
+    "failed": "red",
+    "unknown": "yellow",
+    "cancelled": "yellow",
+    "refused": "magenta",
+    "denied": "magenta",
+}
 _HEADERS = (N_("SEQ"), N_("WHEN"), N_("KIND"), N_("ACTOR"), N_("SUBJECT"), N_("OUTCOME"))
 _MAX_WIDTHS = (8, 30, 21, 32, 24, 12)
 _TEXT_FIELDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
@@ -161,9 +168,9 @@ def format_header(widths: ColumnWidths) -> str:
 
 
 def format_row(row: AuditView, widths: ColumnWidths) -> str:
-    color = "red" if row.outcome in _FAILED_OUTCOMES else None
     return click.style(
-        f"{_join_columns(_row_cells(row), widths)}  {_detail_text(row)}".rstrip(), fg=color
+        f"{_join_columns(_row_cells(row), widths)}  {_detail_text(row)}".rstrip(),
+        fg=_OUTCOME_COLORS.get(row.outcome),
     )
 
 
@@ -180,7 +187,7 @@ def _join_columns(cells: tuple[str, ...], widths: ColumnWidths) -> str:
 
 
 def _detail_text(row: AuditView) -> str:
-    """The text first, then how it was allowed."""
+    """The text first, then the exit code of a failed command and how it was allowed."""
     from holdfast.cli.common.rendering import fit_cell  # noqa: PLC0415 - not for --json
 
     text = next((str(row.detail[name]) for name in _TEXT_FIELDS if row.detail.get(name)), "")
@@ -189,7 +196,9 @@ def _detail_text(row: AuditView) -> str:
         if row.texts_deleted
         else fit_cell(_single_line(text), _MAX_DETAIL_WIDTH)
     )
-    return "  ".join(filter(None, (text, _single_line(_permission_text(row)))))
+    code = row.detail.get("exit_code")
+    failed = _("exit code {code}").format(code=code) if code else ""
+    return "  ".join(filter(None, (text, failed, _single_line(_permission_text(row)))))
 
 
 def _permission_text(row: AuditView) -> str:

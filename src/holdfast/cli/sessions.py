@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.chat.screen import format_call
+from holdfast.cli.chat.screen import format_call, outcome_text
 from holdfast.cli.common.connection import api_client_for, find_session, query_api
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
@@ -215,8 +215,9 @@ def _turn_counts(turns: list[TurnView]) -> str:
 def _print_record(record: RecordView) -> None:
     message = record.message
     kind = type(message).__name__.removesuffix("Message").lower()
-    who = f"{kind} {message.name} ({message.outcome})" if isinstance(message, ToolMessage) else kind
-    click.echo(click.style(f"{who} · {format_time(record.at)}", bold=True))
+    who = f"{kind} {message.name}" if isinstance(message, ToolMessage) else kind
+    end = f" · {outcome_text(message)}" if isinstance(message, ToolMessage) else ""
+    click.echo(click.style(f"{who}{end} · {format_time(record.at)}", bold=True))
     if message.text:
         click.echo(sanitize(message.text))
     for call in message.calls if isinstance(message, AssistantMessage) else ():

@@ -81,7 +81,7 @@ def _remark(result: CommandResult) -> tuple[str, ToolOutcome]:
         text = f"[timed out after {result.seconds:.0f} s: killed with all it started]"
         return text, ToolOutcome.ERROR
     if result.exit_code:
-        return f"[exit code {result.exit_code}]", ToolOutcome.OK
+        return f"[exit code {result.exit_code}]", ToolOutcome.ERROR
     if result.exit_code is None:
         return "[killed]", ToolOutcome.ERROR
     return ("" if result.output.strip() else "[no output]"), ToolOutcome.OK

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.markdown import MarkdownStream
-from holdfast.cli.chat.screen import format_call, open_screen
+from holdfast.cli.chat.screen import format_call, format_outcome, open_screen
 from holdfast.cli.common.output import sanitize
 from holdfast.cli.common.rendering import render
 from holdfast.core.ids import CallId
@@ -16,6 +16,7 @@ from holdfast.core.messages.transcript import (
     NoteMessage,
     ToolCall,
     ToolMessage,
+    ToolOutcome,
     UserMessage,
 )
 from holdfast.gateway.turns.transcript_notes import interruption_note
@@ -99,6 +100,21 @@ def test_calls_are_shown_in_one_line_with_their_outcome() -> None:
         record(2, ToolMessage(call_id=CallId("c1"), name="process", text="none")),
     )
     assert shown == "I look.\n▸ process: list … ok 1.0 s\n"
+
+
+def test_done_failed_denied_and_unknown_calls_look_different() -> None:
+    def shown(outcome: ToolOutcome, exit_code: int | None = None) -> tuple[str, str]:
+        call = ToolMessage(
+            call_id=CallId("c1"), name="terminal", text="", outcome=outcome, exit_code=exit_code
+        )
+        return format_outcome(call, seconds=None)
+
+    assert shown(ToolOutcome.OK, 0) == ("… ok", "green")
+    assert shown(ToolOutcome.ERROR, 3) == ("… failed (exit code 3)", "red")
+    assert shown(ToolOutcome.REFUSED) == ("… denied", "magenta")
+    assert shown(ToolOutcome.UNKNOWN) == ("… outcome unknown", "yellow")
+    ends = [shown(outcome) for outcome in ToolOutcome]
+    assert len({text for text, _style in ends}) == len(ends)
 
 
 MARKDOWN = """\

@@ -40,7 +40,7 @@ def test_a_denied_command_does_not_run_and_the_agent_gets_the_reason(
     visitor.replies.get_by_text("that was it").wait_for()
     visitor.until_idle()
     step = visitor.replies.locator("details.step").first
-    assert "refused" in step.locator(".outcome").inner_text()
+    assert "denied" in step.locator(".outcome.denied").inner_text()
     step.locator("summary").click()
     step.locator(".output").get_by_text("not on a Sunday").wait_for()
 

@@ -75,6 +75,26 @@ def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
     step.locator(".step-details").wait_for(state="detached")
 
 
+def test_a_command_that_exits_non_zero_is_shown_as_failed_with_its_code(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    """In the chat, in the timeline of its turn and in the audit log."""
+    visitor = visit(gateway)
+    visitor.send_and_wait('[tool terminal {"command": "exit 3"}] [then] [text seen]')
+    step = visitor.page.locator(".step.bad")
+    assert step.locator(".exit-code").inner_text() == "exit code 3"
+    assert step.locator(".outcome").inner_text() == "failed, exit code 3"
+    session = visitor.page.url.rpartition("/")[2]
+    (row,) = visitor.fetch("GET", f"/api/v1/audit?session={session}").json()["rows"]
+    visitor.page.goto(f"{gateway.address}/#/turns/{row['turn_id']}")
+    line = visitor.page.locator(".span-row.bad").filter(has_text="terminal")
+    line.wait_for()
+    assert "failed; exit code 3" in line.text_content()
+    visitor.page.goto(f"{gateway.address}/#/audit/session={session}")
+    cell = visitor.page.locator("td").filter(has=visitor.page.locator(".badge.bad"))
+    cell.get_by_text("exit code 3").wait_for()
+
+
 def test_a_running_step_shows_what_it_has_written_so_far(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:

@@ -137,7 +137,7 @@ class ConversationView:
     def _show_result(self, result: ToolMessage, at: float) -> None:
         call = self._calls.pop(result.call_id, None) or _ToolCall(format_call(result.name, ""))
         seconds = max(0.0, at - self._last_record_at) if self._last_record_at else None
-        self._screen.print_step(call.line, *format_outcome(result.outcome, seconds))
+        self._screen.print_step(call.line, *format_outcome(result, seconds))
 
     def _show_progress(self, progress: ToolEvent) -> None:
         call = self._calls.get(progress.call_id)

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from holdfast.cli.common.output import is_dumb, sanitize
-from holdfast.core.messages.transcript import ToolOutcome, summarise_arguments
+from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, summarise_arguments
 from holdfast.core.text.locale_format import format_duration
+from holdfast.core.text.translation import N_, _
 
 
 class Screen(Protocol):
@@ -99,7 +100,15 @@ class PlainScreen:
         self._mid_line = not text.endswith("\n")
 
 
-_OUTCOME_STYLES = {ToolOutcome.OK: "green", ToolOutcome.ERROR: "red"}
+# Done, failed and denied differ at a glance; all others are uncertain.
+_OUTCOMES = {
+    ToolOutcome.OK: (N_("ok"), "green"),
+    ToolOutcome.ERROR: (N_("failed"), "red"),
+    ToolOutcome.REFUSED: (N_("denied"), "magenta"),
+    ToolOutcome.CANCELLED: (N_("cancelled"), "yellow"),
+    ToolOutcome.NOT_STARTED: (N_("not started"), "yellow"),
+    ToolOutcome.UNKNOWN: (N_("outcome unknown"), "yellow"),
+}
 
 
 def format_call(name: str, arguments: str) -> str:
@@ -108,10 +117,18 @@ def format_call(name: str, arguments: str) -> str:
     return f"▸ {name}: {summary}" if summary else f"▸ {name}"
 
 
-def format_outcome(outcome: ToolOutcome, seconds: float | None) -> tuple[str, str]:
+def outcome_text(result: ToolMessage) -> str:
+    """How a call ended, in words: `failed (exit code 3)`."""
+    text = _(_OUTCOMES[result.outcome][0])
+    if not result.exit_code:
+        return text
+    return _("{outcome} (exit code {code})").format(outcome=text, code=result.exit_code)
+
+
+def format_outcome(result: ToolMessage, seconds: float | None) -> tuple[str, str]:
     """The end of that line, and its style."""
     took = "" if seconds is None else f" {format_duration(seconds)}"
-    return f"… {outcome.replace('_', ' ')}{took}", _OUTCOME_STYLES.get(outcome, "yellow")
+    return f"… {outcome_text(result)}{took}", _OUTCOMES[result.outcome][1]
 
 
 def last_line(output: str) -> str:

@@ -63,6 +63,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     tool: str = ""
     outcome: ToolOutcome | None = None
+    exit_code: int | None = None  # of a command
     recovery: CallRecovery | None = None
     summary: str = ""  # the arguments of a call, on one line
 

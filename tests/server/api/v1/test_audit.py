@@ -221,6 +221,10 @@ async def test_the_audit_command_asks_a_running_gateway(
     await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
     shown = run_audit(shared_gateway.home, "--session", session)
     assert "tool.call" in shown and "terminal" in shown and '{"command": "true"}' in shown
+    failed = await v1.open()
+    await v1.end(await v1.say(failed, '[tool terminal {"command": "exit 3"}]'))
+    line = run_audit(shared_gateway.home, "--session", failed).splitlines()[-1]
+    assert "error" in line and "exit code 3" in line
     (row,) = map(
         json.loads, run_audit(shared_gateway.home, "--session", session, "--json").splitlines()
     )

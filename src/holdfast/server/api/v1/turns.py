@@ -122,6 +122,7 @@ class TimelineSpan(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
     call_id: str | None = None
     outcome: ToolOutcome | None = None
+    exit_code: int | None = None  # of a command
     recovery: CallRecovery | None = None
     approval: str | None = None
     decision: ApprovalState | None = None
@@ -321,6 +322,7 @@ def _step_span(step: StepSummary, begun: float, prices: Prices) -> TimelineSpan:
         cost=None if price is None else price.cost_of(step.usage),
         call_id=step.call_id,
         outcome=step.outcome,
+        exit_code=step.exit_code,
         recovery=step.recovery,
     )
 

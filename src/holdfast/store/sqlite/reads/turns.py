@@ -32,6 +32,7 @@ _STEP_COLUMNS = (
     "p.seq, p.kind, p.started_at, p.finished_at, p.message_seq, p.call_id,"
     " json_extract(m.body, '$.model'), json_extract(m.body, '$.name'),"
     " json_extract(m.body, '$.outcome'), json_extract(m.body, '$.taken_up'),"
+    " json_extract(m.body, '$.exit_code'),"
     " p.input_tokens, p.output_tokens, p.cached_tokens, p.reasoning_tokens"
 )
 
@@ -187,7 +188,8 @@ def _decode_step_summary(row: Row) -> StepSummary:
         if ended
         else None,  # what is usual is not kept
         recovery=None if row[9] is None else CallRecovery(row[9]),
-        usage=rows.decode_usage(row[10:]),
+        exit_code=row[10],
+        usage=rows.decode_usage(row[11:]),
     )
 
 

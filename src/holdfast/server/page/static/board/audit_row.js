@@ -5,7 +5,7 @@ import { Moment } from "./moment.js";
 import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
-const LOOKS = { ok: "good", done: "good", approved: "good", error: "bad", failed: "bad", refused: "bad", denied: "bad" };
+const LOOKS = { ok: "good", done: "good", approved: "good", error: "bad", failed: "bad", refused: "denied", denied: "denied" };
 const SUMMARIES = ["arguments", "command", "text", "why", "reason", "keys"]; // the most important details of a row
 
 export const auditColumns = [
@@ -13,9 +13,14 @@ export const auditColumns = [
   { name: "at", label: _("When"), of: ({ at }) => html`<${Moment} at=${at} />` },
   { name: "who", label: _("Who"), of: ({ actor }) => html`<span class="clipped" title=${actor}>${actor}</span>` },
   { name: "what", label: _("What"), of: ({ kind, subject }) => html`${kind}${subject && html`<small class="clipped">${subject}</small>`}` },
-  { name: "outcome", label: _("Outcome"), of: ({ outcome }) => html`<span class=${`badge ${LOOKS[outcome] ?? "paused"}`}>${outcome}</span>` },
+  { name: "outcome", label: _("Outcome"), of: Outcome },
   { name: "detail", label: _("Details"), tone: "words", of: Detail },
 ];
+
+function Outcome({ outcome, detail }) {
+  return html`<span class=${`badge ${LOOKS[outcome] ?? "paused"}`}>${outcome}</span>
+    ${detail.exit_code ? html`<small>${_("exit code {code}", { code: detail.exit_code })}</small>` : null}`;
+}
 
 function Detail({ detail, texts_deleted, session_id, turn_id, hash }) {
   const summary = SUMMARIES.map((name) => detail[name]).find(Boolean);

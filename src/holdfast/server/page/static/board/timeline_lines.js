@@ -7,7 +7,7 @@ const OUTCOMES = {
   error: _("failed"),
   cancelled: _("cancelled; it may have had an effect"),
   not_started: _("not started"),
-  refused: _("refused; it was not run"),
+  refused: _("denied; it was not run"),
   unknown: _("outcome unknown"),
 };
 const RECOVERIES = {
@@ -46,8 +46,9 @@ const ASKED = {
   cli: _("requested on the command line"),
   page: _("requested on this page"),
 };
-const BAD = ["error", "failed", "denied"];
-const UNCERTAIN = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
+const BAD = ["error", "failed"];
+const DENIED = ["refused", "denied"];
+const UNCERTAIN = ["unknown", "cancelled", "not_started", "expired", "undeliverable"];
 
 /**
  * Rows in the order of their start: {key, kind, tone, icon, name, about, from, to, end, span}.
@@ -88,9 +89,9 @@ const WORDS = {
   model: ({ name, outcome }) => ({
     icon: "bulb", name: name || _("Model"), end: { cancelled: _("cancelled without a reply"), error: _("failed without a reply") }[outcome] ?? "",
   }),
-  tool: ({ name, summary, outcome, recovery }) => ({
+  tool: ({ name, summary, outcome, recovery, exit_code }) => ({
     icon: iconOf(name), name: name || _("Tool"), about: summary,
-    end: [RECOVERIES[recovery], outcome === "ok" && recovery ? "" : OUTCOMES[outcome]].filter(Boolean).join("; "),
+    end: [RECOVERIES[recovery], outcome === "ok" && recovery ? "" : OUTCOMES[outcome], exit_code ? _("exit code {code}", { code: exit_code }) : ""].filter(Boolean).join("; "),
   }),
   approval: ({ name, summary, decision, by }) => ({
     icon: "shield", name: _("Approval of {tool}", { tool: name }), about: summary, end: decision ? decided(decision, by) : "",
@@ -114,6 +115,7 @@ const other = ({ kind, name }) => ({ icon: "dash", name: name || kind });
 function tone(kind, end) {
   if (kind === "downtime") return "downtime";
   if (BAD.includes(end)) return "bad";
+  if (DENIED.includes(end)) return "denied";
   if (UNCERTAIN.includes(end)) return "uncertain";
   return { model: "model", tool: "tool", approval: "wait", drain: "wait", delivery: "delivery", compaction: "model" }[kind] ?? "mark";
 }

@@ -17,6 +17,7 @@ const PATHS = {
   copy: "M9 9h10v11H9zM15 9V4H5v11h4",
   check: "M5 12.5 10 17 19 7",
   cross: "M7 7l10 10M17 7 7 17",
+  ban: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM5.6 5.6l12.8 12.8",
   question: "M9 9.5a3 3 0 1 1 4.2 2.7c-.8.4-1.2 1-1.2 1.8M12 17h.01",
   dash: "M7 12h10",
   files: "M4 6h6l2 2h8v11H4z",

@@ -32,7 +32,7 @@ export function Process({ page, process, session, source, refresh, children }) {
     ${children}
     <span>${process.running ? _("running") : ended(process)} · ${lasted(duration)}</span>
     ${process.running && html`<button type="button" class="link danger" data-changes onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>${_("End")}</button>`}`;
-  const mark = process.running ? html`<${Spinner} />` : html`<${Icon} name=${process.exit_code === 0 ? "check" : "dash"} />`;
+  const mark = process.running ? html`<${Spinner} />` : html`<span class=${`outcome ${process.exit_code ? "bad" : ""}`}><${Icon} name=${markOf(process)} /></span>`;
   return html`<${Unfolding} mark=${mark} command=${process.command} facts=${facts}>
     <${Output} process=${process} session=${session} source=${source} />
   <//>`;
@@ -53,6 +53,8 @@ export function Unfolding({ mark, command, facts, children }) {
     <p class="facts">${facts}</p>
   </li>`;
 }
+
+const markOf = ({ exit_code }) => (exit_code === 0 ? "check" : exit_code === null ? "dash" : "cross");
 
 function ended({ exit_code, note }) {
   if (exit_code !== null) return _("exit code {code}", { code: exit_code });

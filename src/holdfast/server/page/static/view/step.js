@@ -15,7 +15,7 @@ const ENDS = {
   error: ["cross", _("failed"), "bad"],
   cancelled: ["dash", _("cancelled; it may have had an effect"), "uncertain"],
   not_started: ["dash", _("not started"), "uncertain"],
-  refused: ["dash", _("refused; it was not run"), "uncertain"],
+  refused: ["ban", _("denied; it was not run"), "denied"],
   unknown: ["question", _("outcome unknown"), "uncertain"],
 };
 
@@ -49,11 +49,15 @@ export function Step({ call, result, began, live, running, ask }) {
   return html`<${Folded} call=${call} result=${result} state=${state} seconds=${seconds} output=${output} growing=${runs} tone=${tone} ask=${ask} />`;
 }
 
-const ended = ({ message }) => ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
+function ended({ message }) {
+  const [icon, label, tone] = ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
+  const code = message.exit_code;
+  return [icon, code ? _("{outcome}, exit code {code}", { outcome: label, code }) : label, tone];
+}
 
 function open(runs, running) {
   if (runs) return [null, _("running"), "running"];
-  return ["dash", running ? _("waiting") : _("no result"), "uncertain"];
+  return running ? ["clock", _("waiting"), "waiting"] : ["dash", _("no result"), "uncertain"];
 }
 
 function useElapsed(since) {
@@ -71,12 +75,14 @@ function Folded({ call, result, state, seconds, output, growing, tone, ask }) {
   const { name, short } = summary(call);
   const duration = Number.isNaN(seconds) ? "" : lasted(seconds);
   const recovery = RECOVERIES[result?.message.taken_up];
+  const code = result?.message.exit_code;
   return html`<details class=${`step ${tone}`} open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>
       <${Icon} name=${iconOf(call.name)} />
       <span class="name">${name}</span>
       <span class="short">${short}</span>
       ${recovery && html`<span class="recovery" title=${recovery[1]}>${recovery[0]}</span>`}
+      ${code ? html`<span class="exit-code" aria-hidden="true">${_("exit code {code}", { code })}</span>` : null}
       <span class="duration">${duration}</span>
       ${state}
       <span class="fold"><${Icon} name="right" /></span>
