@@ -136,7 +136,7 @@ def get(url: str) -> None:
 
 
 def say(url: str, text: str, *, token: str) -> None:
-    """A message in a session of its own, as anybody would send it."""
+    """A message in a session of its own, as a user would send it."""
     body = json.dumps({"model": "bench", "messages": [{"role": "user", "content": text}]})
     headers = {"Authorization": f"Bearer {token}", "X-Holdfast-Session": "probe"}
     headers["Content-Type"] = "application/json"

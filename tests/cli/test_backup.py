@@ -63,7 +63,7 @@ def test_a_live_gateway_is_copied_while_it_works(gateway: CliGateway, cli: Cli) 
     made = Path(backup["path"]).name
     last_backup(
         gateway, lambda last: last["name"] == made
-    )  # by somebody else, and known all the same
+    )  # by another program, and known all the same
     cli("ask", "--session", "later", "[text after]")
     refused = cli("restore", "latest", "--yes")
     assert refused.returncode == exit_codes.HOME_IN_USE and "is in use" in refused.stderr
@@ -121,7 +121,7 @@ def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> Non
     content = (home / "state.db").read_bytes()
     refused = cli("restore", "latest", stdin="n\n")
     assert refused.returncode == exit_codes.FAILED and "Restore holdfast-" in refused.stderr
-    assert "--yes" in refused.stderr  # whoever has no terminal, and meant it
+    assert "--yes" in refused.stderr  # for calls without a terminal
     assert (home / "state.db").read_bytes() == content
 
 

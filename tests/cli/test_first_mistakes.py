@@ -53,7 +53,7 @@ def test_a_taken_default_port_is_replaced_and_the_greeting_says_why(tmp_path: Pa
         with socket.create_server(("127.0.0.1", 8787)):
             said = greeting(tmp_path)
     except OSError:
-        said = greeting(tmp_path)  # somebody else has it already
+        said = greeting(tmp_path)  # another program has it already
     if ":8787\n" not in said:
         assert "(port 8787 is in use by another program)" in said
 

@@ -13,7 +13,7 @@ from holdfast.system import exit_codes
 
 
 def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: Cli) -> None:
-    """J4: what it said is in its history, also where nobody is sent it."""
+    """J4: its answer is in its history, also if it is sent to no person."""
 
     def jobs(*args: str) -> str:
         done = cli("jobs", *args, **shared_gateway.environ)

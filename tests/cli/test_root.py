@@ -70,7 +70,7 @@ def test_querying_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path
 
 
 def test_a_failed_start_says_why_and_prints_no_greeting(cli: Cli, home: Path) -> None:
-    """K3: of a file that it may not open, nobody can say what is in it."""
+    """K3: if a file cannot be opened, its content is unknown."""
     (home / "state.db").write_text("my only novel, " * 20)
     run = cli("run", "--port", "0")
     assert run.returncode == exit_codes.FAILED

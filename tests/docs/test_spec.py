@@ -134,7 +134,7 @@ def test_each_way_to_cite_a_law_is_read(text: str, numbers: set[int]) -> None:
         ("A7: swept.", "A7"),
         ("H3, F7: given up.", "H3 F7"),
         ("F9.", "F9"),
-        ("I2; a channel that lets nobody in.", "I2"),
+        ("I2; a channel that cannot be joined.", "I2"),
         ("I4 with a real gateway killed: one delivery.", "I4"),
         ("C1: by name. C7: whole. E4: nothing\nis left; E3: stopped.", "C1 C7 E4 E3"),
         ("Law 12, G3: default deny; law 10.", "G3"),

@@ -1,4 +1,4 @@
-"""What a committed command brings about is read from its event, whoever wrote the command."""
+"""The effects of a committed command follow from its event, regardless of who wrote the command."""
 
 from tests.support.gateway_harness import GatewayHarness
 

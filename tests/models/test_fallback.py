@@ -96,7 +96,7 @@ async def test_a_client_stays_with_its_fallback_and_the_next_lease_starts_with_t
 async def test_a_conversation_that_is_too_long_does_not_fall_back(
     leases: ModelLeases, model: ModelProcess
 ) -> None:
-    """A shorter one mends it; whoever asked makes it shorter and asks again."""
+    """Only a shorter request helps: the caller shortens it and asks again."""
     model.script({"status": 400, "message": "maximum context length exceeded", "times": 1})
     with pytest.raises(ModelFailed) as failed:
         await collect_events(leases.lease(), UserMessage(text="hi"))

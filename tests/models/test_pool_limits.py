@@ -178,7 +178,7 @@ async def test_a_connection_whose_end_comes_after_the_answers_is_used_again(
         client = pool.lease(ModelTarget(provider=Provider.LOCAL, name="m", base_url=base_url))
         for _ in range(10):
             assert [event async for event in client.stream(ask("hi"))]
-        # Nobody waits for long for that end: where this process stands still, one is made anew.
+        # The wait for that end is short: if this process is blocked, a new connection is made.
         assert len(accepted) < 5
 
 

@@ -84,7 +84,7 @@ async def test_an_ended_wait_leaves_its_task_uncancelled() -> None:
 
 
 async def test_a_finished_call_leaves_no_timer_behind() -> None:
-    """One that nobody needs any more would keep the call in memory until it rings."""
+    """A timer that is not needed any more would keep the call in memory until it fires."""
     soon = asyncio.get_running_loop().time() + 2000
     for _ in range(20):
         deadline = new_deadline(whole=9000)

@@ -56,6 +56,9 @@ async def test_a_fallback_answers_when_the_model_fails_permanently(tmp_path: Pat
             model.script({"status": 401})
             assert await ask(gateway, "hi") == "You said: hi"
             asked = [body["model"] for body in model.requests()["requests"]]
-            assert asked[:2] == ["scripted", "second"]  # whoever titles the session comes later
+            assert asked[:2] == [
+                "scripted",
+                "second",
+            ]  # the title of the session is asked for later
         finally:
             await asyncio.to_thread(gateway.end)

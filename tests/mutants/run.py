@@ -1,6 +1,7 @@
 """`make mutants`: each mutant in a copy of the tree, its tests run there, and a table.
 
-Every mutant must be killed. Its tests run without it first: what is red anyway kills nobody.
+Every mutant must be killed. Its tests run without it first: a test that fails anyway proves
+nothing.
 """
 
 import argparse
@@ -21,7 +22,7 @@ _GREEN, _RED = 0, 1  # what pytest says; anything else is neither
 
 
 class Verdict(StrEnum):
-    """What became of a mutant; all but the first are somebody's to mend."""
+    """The result for a mutant; each but the first needs a correction."""
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"

@@ -126,7 +126,7 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(
 async def test_a_runner_is_not_idle_before_its_first_request(
     open_runners: OpenRunners, home: Path
 ) -> None:
-    """However slow the machine is on which somebody starts it for a command."""
+    """Also if it is started for a command on a slow machine."""
     settings, place, runs = (
         RunnerSettings(idle_timeout=0.1),
         SessionPaths(home, SESSION_ID),

@@ -140,7 +140,7 @@ async def test_waiting_calls_are_notified_when_the_session_ends(runners: Runners
     assert result.lost and result.exit_code is None
     assert (await attach_known(sandbox, CallId("c"))).lost
     again = await sandbox.run(CallId("c"), "touch began; sleep 100", limit=200)
-    assert again.lost, "a command whose end nobody knows is not run again"
+    assert again.lost, "a command whose outcome is unknown is not run again"
 
 
 async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_stays(
@@ -170,7 +170,7 @@ async def test_a_runner_that_no_session_needs_is_killed_and_its_terminal_state_s
 async def test_another_process_with_the_same_pid_is_not_killed(
     runners: Runners, runner_log: RunnerLog
 ) -> None:
-    """A dead runner's pid may be anybody's by now: the start time proves it is not the runner."""
+    """A dead runner's pid may be reused: the start time proves that it is another process."""
     innocent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
     )

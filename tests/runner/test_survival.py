@@ -148,7 +148,7 @@ async def test_a_command_that_ended_while_no_gateway_ran_has_its_result(
 async def test_a_command_whose_runner_died_is_reported_as_lost(
     tmp_path: Path, next_runners: Runners
 ) -> None:
-    """H2: nobody knows how it ended, and it is not run again."""
+    """H2: its outcome is unknown, and it is not run again."""
     work = """
     running = asyncio.create_task(sandbox.run("c", "echo ran >>count; sleep 60", limit=90))
     await sandbox.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
@@ -211,7 +211,7 @@ async def test_a_runner_that_no_session_needs_is_killed_by_the_next_gateway(
 async def test_a_runner_whose_gateway_was_killed_during_the_start_ends_itself(
     tmp_path: Path, next_runners: Runners
 ) -> None:
-    """J2: nobody was told about it, so nobody could kill it."""
+    """J2: its start was not reported, so it could not be killed."""
     work = '    await sandbox.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
     source = GATEWAY.format(work=work)
     gateway = await asyncio.create_subprocess_exec(

@@ -82,7 +82,7 @@ async def test_a_successor_takes_over_sockets_and_work_and_tools_inherit_neither
     sequence: GatewaySequence,
 ) -> None:
     """E4, C4, H6: one after the other on one address; a command that runs goes on, once. The
-    first of them found nobody to replace, and just started."""
+    first of them found no process to replace, and just started."""
     first = await sequence.start("run", "--replace")
     text = "run echo once >> effects.log; until [ -e go ]; do sleep 0.1; done; echo was done"
     asking = asyncio.create_task(sequence.ask(first.address, text, message_id="m-1"))
@@ -147,8 +147,8 @@ async def test_a_gateway_without_a_control_socket_is_stopped_by_a_signal(
 async def test_a_successor_that_cannot_start_or_identify_the_holder_leaves_it_running(
     sequence: GatewaySequence,
 ) -> None:
-    """E4: a broken configuration is found out before anybody is asked to go; and a process that
-    merely bears the pid in the file is not signalled."""
+    """E4: a broken configuration is detected before another process is asked to stop; and a
+    process that merely has the pid in the file is not signalled."""
     first = await sequence.start()
     sequence.configure("port = -1")
     second = await sequence.launch("run", "--replace")

@@ -204,7 +204,7 @@ async def test_anything_in_place_of_the_file_is_a_problem_of_the_file_alone(
 async def test_a_refused_write_of_the_file_leaves_no_problem_behind(
     reload_harness: ReloadHarness,
 ) -> None:
-    """They put back what stood there, and nobody may look at it again."""
+    """They restore the previous content, which may never be checked again."""
 
     def write() -> None:
         reload_harness.file.write_text(f"{INITIAL_TOML}[agent]\nmax_steps = 0\n")
@@ -258,7 +258,7 @@ async def test_a_file_saved_during_the_start_is_not_missed(
 async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
     reload_harness: ReloadHarness,
 ) -> None:
-    """The table of effects is target: also where the key is set back before anybody restarts."""
+    """The table of effects is exact: also if the key is set back before a restart."""
     done = await reload_harness.reload(
         '[gateway]\nport = 9999\nbusy_mode = "queue"\n[runner]\nsandbox = "off"\n'
         '[platforms.api]\nallow = ["eve"]\nenabled = false\n'

@@ -116,7 +116,7 @@ def test_a_restart_with_an_invalid_configuration_is_refused_and_the_gateway_keep
 def test_a_restart_when_idle_waits_for_the_last_turn_and_a_second_request_is_refused(
     make_gateway: MakeGateway,
 ) -> None:
-    """`--when-idle`: the gateway goes on meanwhile and takes messages, and then cuts nobody."""
+    """`--when-idle`: the gateway accepts messages meanwhile, and then interrupts no turn."""
     gateway = make_gateway(supervisor="s6").start()
     gateway.say("run sleep 600", name="long")
     gateway.wait_for_running_turns()

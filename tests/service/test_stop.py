@@ -48,7 +48,7 @@ def test_the_stop_phases_run_in_order_and_the_signal_is_recorded_as_the_reason(
     gateway: StandaloneGateway,
 ) -> None:
     """C1: by name, each once. C7: the store is whole in its file. E4: nothing is left behind.
-    E3: what nobody planned leaves `running`, an operator's Ctrl-C `stopped`. Both exit 0."""
+    E3: an unplanned signal leaves `running`, an operator's Ctrl-C `stopped`. Both exit 0."""
     for which, state, kind in (
         (signal.SIGTERM, "running", StopKind.SIGNAL),
         (signal.SIGINT, "stopped", StopKind.STOP),
@@ -181,7 +181,7 @@ def test_a_frozen_interpreter_is_ended_too(gateway: StandaloneGateway) -> None:
 
 
 def test_the_next_start_records_a_crash(gateway: StandaloneGateway) -> None:
-    """D4, F8: every end of a process is a row, also one that nobody could write."""
+    """D4, F8: every end of a process is a row, also one that it could not write itself."""
     gateway.start().say("run touch began; sleep 600")
     # A lane runs a moment before its turn is in the store; a command that runs comes after that.
     gateway.until(lambda: any(gateway.paths.workspaces.glob("*/began")))

@@ -97,7 +97,7 @@ def test_stored_sockets_are_passed_to_the_next_gateway(paths: Paths) -> None:
         assert launcher.read_notifications()
         assert [sockets.bound_address(each) for each in launcher.sockets] == [("127.0.0.1", port)]
         with socket.create_connection(("127.0.0.1", port)):
-            pass  # the process that listened has gone, and nobody is refused
+            pass  # the process that listened is gone, and no connection is refused
         assert json.loads(output_of(launcher, ADOPT))["addresses"] == [["127.0.0.1", port]]
 
 
@@ -148,7 +148,7 @@ async def test_a_host_name_listens_on_one_port_for_all_its_addresses() -> None:
 def test_listening_sockets_pass_to_a_successor_that_confirms_them(
     paths: Paths, bound: socket.socket
 ) -> None:
-    """E4: the same socket with two owners: when the first closes it, nobody is refused."""
+    """E4: the same socket with two owners: when the first closes it, no connection is refused."""
     note = make_note(paths.home, address="http://127.0.0.1:1")
     with HandoverReceiver(paths) as receiver, ThreadPoolExecutor(1) as beside:
         receiving = beside.submit(receiver.receive, sender_pid=os.getpid(), timeout=10)

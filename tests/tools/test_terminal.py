@@ -65,7 +65,7 @@ async def test_progress_is_reported_while_the_command_runs(
 
 
 async def test_a_call_of_an_earlier_process_is_attached_to(new_context: NewContext) -> None:
-    """H2: `attach` gives the recorded result, and None for a call nobody remembers."""
+    """H2: `attach` gives the recorded result, and None for a call that is unknown."""
     arguments = {"command": "echo once >>log; cat log; exit 2"}
     first = await terminal.run(new_context("c"), arguments)
     assert await terminal.attach(new_context("c"), arguments) == first

@@ -24,7 +24,7 @@ from holdfast.core.text.translation import N_
 log = logging.getLogger(__name__)
 
 
-EVERYBODY = "*"
+ANY_USER = "*"
 MAX_ROWS = 20  # audit rows per account and window: unknown senders must not fill the disk
 WINDOW = 3600.0  # seconds
 
@@ -113,7 +113,7 @@ class AccessPolicy:
         self._users: set[str] = set()
         self._chat_users: dict[tuple[str, str, str], frozenset[str]] = {}
         for name, account, each in settings.all_accounts():
-            operators = frozenset(each.operators) - {EVERYBODY}
+            operators = frozenset(each.operators) - {ANY_USER}
             self._operators |= {f"{name}:{account}:{who}" for who in operators}
             self._users |= {f"{name}:{account}:{who}" for who in each.allow}
             for chat_id, chat in each.chats.items():
@@ -155,21 +155,21 @@ class AccessPolicy:
         return own or action is not Action.DECIDE
 
     def role(self, principal: Principal, source: Source) -> Role:
-        """Operators may also talk to the agent. Users are not operators, and `"*"` makes nobody an
-        operator."""
+        """Operators may also talk to the agent. Users are not operators, and `"*"` never makes a
+        person an operator."""
         if principal.authenticated or principal.id in self._operators:
             return Role.OPERATOR
         if principal.id in self._users or principal.id in self._paired:
             return Role.USER
-        if f"{source.platform}:{source.account}:{EVERYBODY}" in self._users:
+        if f"{source.platform}:{source.account}:{ANY_USER}" in self._users:
             return Role.USER
         here = self._chat_users.get((source.platform, source.account, source.chat_id), frozenset())
-        return Role.USER if source.user_id in here or EVERYBODY in here else Role.UNKNOWN
+        return Role.USER if source.user_id in here or ANY_USER in here else Role.UNKNOWN
 
     def may_send_to(self, to: Address) -> bool:
         """Whether the configuration lets agents send to that chat."""
         chat = f"{to.platform}:{to.chat_id}"
-        return chat in self._send_allowlist or f"{to.platform}:{EVERYBODY}" in self._send_allowlist
+        return chat in self._send_allowlist or f"{to.platform}:{ANY_USER}" in self._send_allowlist
 
     def is_operator(self, source: Source) -> bool:
         """Whether the sender is an operator."""

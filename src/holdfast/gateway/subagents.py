@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 SUBAGENT_INSTRUCTIONS = (
     "You are a subagent: another agent gave you the one task below and sees nothing of your "
-    "work but your final reply. Do the task and no more, ask nobody, and reply with the result: "
-    "what you found or did, where it is, and what is open."
+    "work but your final reply. Do the task and no more, ask no questions, and reply with the "
+    "result: what you found or did, where it is, and what is open."
 )
 EXPLICIT_TOOLSETS = frozenset({"memory", "schedule"})  # a subagent gets these only if named
 _LAST_RECORDS = 20

@@ -216,8 +216,9 @@ def _has_content(name: str, data: bytes, folder: int) -> bool:
 
 
 def _give_to_owner(name: str, folder: int) -> None:
-    """To whoever owns the workspace: the session's commands, where those have a user of their
-    own. (A workspace that has no such owner yet is given to them whole when they first run.)"""
+    """Give the file to the owner of the workspace, which is the user of the session's commands,
+    if they have one of their own. (A workspace that does not belong to that user yet is given to
+    it as a whole when the first command runs.)"""
     owner = os.fstat(folder)
     if owner.st_uid != os.geteuid():
         os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)

@@ -42,7 +42,7 @@ def histogram(name: str, text: str, durations: HistogramSnapshot) -> Iterator[st
 
 
 def _header(name: str, text: str, *, kind: str = "") -> Iterator[str]:
-    """A counter is known by its name, as everybody who writes queries expects."""
+    """A metric whose name ends in `_total` is a counter, as Prometheus names them."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind or ('counter' if name.endswith('_total') else 'gauge')}"
 

@@ -43,8 +43,8 @@ class ToolsetBuilder:
         self.browsers = BrowserPool(home, browser, save_file=self._save_file)
 
     def build_toolbox(self, settings: Settings, *, sends: bool, sends_files: bool) -> Toolbox:
-        """What agents get by these settings. `sends`: a platform of this gateway takes messages
-        that nobody fetches; `sends_files`: and one of them files."""
+        """The tools that agents get by these settings. `sends`: a platform of this gateway can
+        deliver messages without being asked; `sends_files`: one of them can deliver files."""
         tools: list[Tool] = [
             *default_tools(settings.runner),
             *([SendFileTool()] if sends_files else []),

@@ -89,7 +89,7 @@ def test_a_gateway_killed_during_a_reply_loses_nothing(
 ) -> None:
     """Nothing is lost and nothing comes twice: the same text is caught up with in silence."""
     count = {"match": "count", "text": "one two three four five six seven eight nine ten"}
-    model.script({**count, "fault": "stall"}, count)  # half of it, until somebody asks again
+    model.script({**count, "fault": "stall"}, count)  # half of it, until the next request
     terminal = open_terminal("chat")
     terminal.wait_for_prompt()
     terminal.type_line("count")

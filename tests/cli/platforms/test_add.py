@@ -140,7 +140,7 @@ def test_the_fields_that_an_installed_plugin_declares_are_asked_for(pigeon: Path
     assert (account.rings, account.allow, account.operators) == (("a", "b"), ("ann",), ("ann",))
     secrets = read_dotenv(pigeon / ".env").values
     assert secrets["PIGEON_KEY_WORK"] == "coo-coo-coo"
-    assert len(secrets["PIGEON_CALL_SECRET_WORK"]) > 30  # nobody gave one
+    assert len(secrets["PIGEON_CALL_SECRET_WORK"]) > 30  # it was generated
     assert (pigeon / ".env").stat().st_mode & 0o777 == 0o600
     assert "coo-coo-coo" not in (pigeon / "holdfast.toml").read_text()
 

@@ -77,8 +77,8 @@ def test_what_a_message_does_to_the_running_turn(
     mode: BusyMode,
     because: AdmissionReason,
 ) -> None:
-    """G4: the message, then its session, then the config; nobody cuts another's turn, nor what
-    children and a summary have begun; and what was decided once stands."""
+    """G4: the message, then its session, then the config; no person interrupts another's turn,
+    nor the work of subagents or a summary; and a decision once made is kept."""
     decision = admit(message, running=turn, configured=configured)
     assert (decision.mode, decision.reason) == (mode, because)
 

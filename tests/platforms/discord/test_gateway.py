@@ -76,7 +76,7 @@ async def test_a_reply_without_a_receipt_arrives_once_and_unmarked(
 async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
-    """J3: by somebody who was asked."""
+    """J3: by a person who was asked."""
     harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
     await until(lambda: vendor.sent and vendor.sent[0]["components"])
@@ -92,7 +92,7 @@ async def test_pressing_a_button_lets_the_command_run(
 async def test_in_a_server_a_mention_gets_a_reply_in_its_thread(
     harness: PlatformGatewayHarness, vendor: FakeDiscord
 ) -> None:
-    """Groups: when meant, and nobody else."""
+    """Groups: it answers only if it is addressed."""
     harness.model.say("yes?")
     vendor.say("dinner at eight", by=BOB, channel=THREAD)
     asked = vendor.say(f"<@{BOT['id']}> are you there?", channel=THREAD, mentions=[BOT])

@@ -169,7 +169,7 @@ async def test_an_invalid_message_does_not_block_the_next_one(
 async def test_a_message_waits_until_the_checkpoint_can_be_written(
     tmp_path: Path,
 ) -> None:
-    """G1: a chat that nobody would find again is not answered before it is known."""
+    """G1: a chat that could not be found again is not answered before it is saved."""
     folder = tmp_path / "bots"
     record = await DiscordCheckpoint.load(folder / "9.json", start=7)
     (folder / "9.json").unlink()

@@ -26,8 +26,8 @@ class OnDiscord(StandaloneGateway):
 async def test_a_gateway_killed_while_it_accepted_a_message_answers_it_once(
     tmp_path: Path, vendor: FakeDiscord
 ) -> None:
-    """G1, G2: Discord tells it nobody again; the history does, and it counts once. What was said
-    while nobody was there is answered, too."""
+    """G1, G2: Discord does not deliver it again; the history does, and it counts once. Messages
+    sent while the gateway was down are answered, too."""
     gateway = OnDiscord(tmp_path / "home")
     gateway.variables = {
         "PRETEND_DISCORD": vendor.base_url.removeprefix("http://"),

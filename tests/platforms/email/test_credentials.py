@@ -32,7 +32,7 @@ REFRESH = {"refresh_token": Secret("r0")}
 
 
 class FixedClock:
-    """A clock that stands until somebody moves it."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.at = 1000.0

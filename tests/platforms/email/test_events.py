@@ -183,7 +183,7 @@ def test_reports_and_unauthenticated_mail_are_ignored(headers: dict[str, str], w
     ],
 )
 def test_the_sender_is_verified_by_the_trusted_server(results: str, authentic: bool) -> None:
-    """Authorisation: From is what anybody can write."""
+    """Authorisation: any sender can write any From."""
     headers = message_from_string(f"Authentication-Results: {results}\n\n")
     assert is_authentic(headers, domain="example.org", authserv_id="mx.localhost") is authentic
 
@@ -364,7 +364,7 @@ def test_a_truncated_mail_says_that_it_is_truncated(bomb: str) -> None:
 
 
 def test_the_work_to_parse_endless_headers_is_bounded() -> None:
-    """Authorisation: of such a list the part that was read could name somebody else."""
+    """Authorisation: of such a list the part that was read could name another person."""
     for value in ("<" * 250_000, f"{ANN}, " + "a@b, " * 60_000, "=?utf-8?q?a?= " * 18_000):
         headers = message_from_string(f"From: {value}\nSubject: {value}\nTo: {value}\n\n")
         assert work_of(lambda h=headers: header_addresses(h, "From", "To")) < 1000

@@ -27,7 +27,7 @@ from holdfast.tools.send import SendFileTool
 
 
 class EmailGatewayHarness(PlatformGatewayHarness):
-    """Whose people write mail. Ann is allowed, and nobody else."""
+    """Its users write mail. Only Ann is allowed."""
 
     def __init__(self, home: Path, mail_server: MailServer, smtp_proxy: SmtpProxy) -> None:
         self.mail_server = mail_server
@@ -136,7 +136,7 @@ async def test_a_mail_without_a_receipt_is_sent_again_with_its_message_id_and_ma
 
 
 async def test_programs_and_unknown_senders_get_no_reply(harness: EmailGatewayHarness) -> None:
-    """Loops and default deny: nothing is sent to whoever is not allowed, not even a code."""
+    """Loops and default deny: nothing is sent to a person who is not allowed, not even a code."""
     harness.model.say("hello")
     eve = harness.mail_server.new_address("eve")
     await harness.deliver_mail(mail("let me in", by=eve, to=harness.bot))

@@ -76,7 +76,7 @@ def box(mail_server: MailServer, tmp_path: Path) -> BotMailbox:
 async def test_mail_from_before_the_first_connection_is_skipped_and_later_mail_is_not(
     box: BotMailbox,
 ) -> None:
-    """G1: also what comes while nobody looks, before anything was ever taken."""
+    """G1: also mail that arrives before the first connection."""
     await box.deliver_mail("from last year")
     async with box.connected():
         pass
@@ -86,8 +86,8 @@ async def test_mail_from_before_the_first_connection_is_skipped_and_later_mail_i
 
 
 async def test_skipped_mail_is_read_once(box: BotMailbox, caplog: pytest.LogCaptureFixture) -> None:
-    """Loops and forgeries: a bounce, our own mail, what nobody vouches for and what cannot be
-    read at all are no rows, and hold up nobody; the mark says that they are behind us."""
+    """Loops and forgeries: a bounce, our own mail, mail without a verified sender and mail that
+    cannot be parsed make no rows, and do not delay others; the checkpoint is behind them."""
     async with box.connected():
         with caplog.at_level(logging.INFO):
             await box.deliver_mail("bounced", sender="")
@@ -231,7 +231,7 @@ async def test_both_connections_are_encrypted(box: BotMailbox, by: ConnectionSec
 
 
 async def test_an_untrusted_certificate_is_rejected(box: BotMailbox) -> None:
-    """A certificate that nobody vouches for ends it, before any password is said."""
+    """An untrusted certificate ends it, before the password is sent."""
     async with encrypted_settings(box.mail_server, by=ConnectionSecurity.TLS) as settings:
         with pytest.raises(AccountDisconnected, match="certificate"):
             async with box.connected(**{**settings, "ca_file": ""}):
@@ -326,7 +326,7 @@ async def test_a_mail_that_the_server_cannot_deliver_is_skipped_after_several_at
 
 
 async def test_a_server_without_idle_is_polled(box: BotMailbox) -> None:
-    """Without IDLE; here somebody stirs before the minute is over."""
+    """Without IDLE; here the mailbox changes before the minute is over."""
     answers: list[None] = []
     sock = await email_client.open_socket("127.0.0.1", box.mail_server.ports["imap"])
 

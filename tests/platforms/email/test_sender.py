@@ -107,7 +107,7 @@ async def test_an_unknown_outcome_is_resolved_in_the_sent_folder(mail_server: Ma
 async def test_a_changed_password_is_reported_and_the_mail_stays_pending(
     mail_server: MailServer, smtp_proxy: SmtpProxy, tmp_path: Path
 ) -> None:
-    """I2: nothing was said, and no further try helps until somebody has mended it."""
+    """I2: nothing was sent, and a retry does not help until an operator has fixed it."""
     intake, ann = RecordingIntake(), mail_server.new_address("ann")
     smtp_proxy.password = PASSWORD
     settings = settings_for(

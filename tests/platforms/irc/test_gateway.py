@@ -91,7 +91,7 @@ async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_
 async def test_a_reply_without_a_receipt_is_sent_once_more_and_marked(
     harness: PlatformGatewayHarness, server: FakeIrcServer
 ) -> None:
-    """I2: nobody can be asked whether a line has arrived."""
+    """I2: it is not possible to ask whether a line has arrived."""
     server.faults.append(fake_ircv3.reset_after)
     harness.model.say("hello")
     server.say("hi")

@@ -54,7 +54,7 @@ async def test_a_channel_is_one_chat_however_the_server_writes_it(
     server: FakeIrcServer, tmp_path: Path, mapping: str, chat: str
 ) -> None:
     """https://modern.ircdocs.horse/#casemapping-parameter: the chat is called as the configuration
-    calls it, if it does; and so is one that somebody sends something to."""
+    calls it, if it does; and so is one that a person sends a message to."""
     server.features = f"CASEMAPPING={mapping} CHANTYPES=#"
     settings = settings_for(
         server.port, channels=("#Team", "#ops[1]", "#ops{1}"), chats={"#Ops[1]": ChatSettings()}

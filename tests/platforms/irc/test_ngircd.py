@@ -114,7 +114,7 @@ async def test_an_unaddressed_command_in_a_channel_is_not_a_command(
 async def test_a_message_that_cannot_be_stored_is_retried_until_it_is(
     platform: IrcPlatform, ann: IrcUser, bot: str
 ) -> None:
-    """G1: nobody brings it again, so it is not let go."""
+    """G1: the server does not deliver it again, so it is not dropped."""
     assert platform.capabilities.backlog is Backlog.NONE
     intake = RecordingIntake()
     intake.fail_next(StoreError("disk full"))
@@ -171,7 +171,7 @@ async def test_a_reply_follows_a_changed_nick(
 async def test_a_reply_is_not_sent_to_a_new_owner_of_the_nick(
     port: int, platform: IrcPlatform, new_nick: NewNick
 ) -> None:
-    """A nick belongs to nobody: after a restart, the server is asked who that is."""
+    """A nick has no owner: after a restart, the server is asked who that is."""
     nick = new_nick("carl")
     mask = f"{nick}!~{nick}@127.0.0.1"
     async with platform.connect(RecordingIntake()):
@@ -199,7 +199,7 @@ async def test_an_absent_user_and_an_invalid_target_are_refused(platform: IrcPla
 async def test_a_message_that_a_channel_does_not_accept_is_refused(
     port: int, platform: IrcPlatform, ann: IrcUser, new_nick: NewNick
 ) -> None:
-    """I2; a channel that lets nobody in keeps the bot from no other."""
+    """I2; a channel that the bot cannot join does not keep it from the others."""
     closed, moderated = new_nick("#closed"), new_nick("#moderated")
     ann.do("JOIN", f"{closed},{moderated}")
     ann.do("MODE", closed, "+i")

@@ -64,13 +64,14 @@ def test_a_channel_may_be_written_in_large_letters(tmp_path: Path) -> None:
 def test_a_channel_has_one_chat_id_in_any_spelling(
     tmp_path: Path,
 ) -> None:
-    """One chat has one queue and one session, whoever names it: a person, a job or the file."""
+    """One chat has one queue and one session, also if a job or the file names it in another
+    case."""
     (platform,) = open_accounts(tmp_path / "home", TABLE, {})
     platforms = PlatformRegistry([platform], clock=SystemClock())
     found = [find_chat(platforms, f"irc:{each}") for each in ("#TEAM", "Ann")]
     assert [each.chat_id for each in found] == ["#team", "Ann"]
     settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
-    homes = HomeChannels(LiveSettings(settings), platforms, reads=None)  # type: ignore[arg-type]  # it asks nobody
+    homes = HomeChannels(LiveSettings(settings), platforms, reads=None)  # type: ignore[arg-type]  # it reads nothing
     assert [each.address.chat_id for each in homes.all()] == ["#team"]
     irc_user = JobRequester(
         source=Source(platform="irc", account="default", chat_id="ann", user_id="ann"),

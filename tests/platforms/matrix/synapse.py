@@ -81,7 +81,7 @@ class Synapse:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """It has nothing that anybody would miss."""
+        """Its data need not be kept."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 

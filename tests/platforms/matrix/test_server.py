@@ -104,8 +104,9 @@ async def has_declined(host: MatrixUser, room: str, guest: Account) -> bool:
 async def test_a_room_that_was_upgraded_is_followed_and_stays_one_chat(
     synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
-    """https://spec.matrix.org/latest/client-server-api/#room-upgrades: twice, by the invitation of
-    somebody who may not talk, and over a restart; what was said before we came is heard."""
+    """https://spec.matrix.org/latest/client-server-api/#room-upgrades: twice, by the invitation
+    of a person who may not talk, and over a restart; messages sent before the bot joined are
+    read."""
     room = await ann.create_room(bot.name, room_version="9")
     await client.join(room)
     platform, intake = new_platform(synapse.base_url, bot, folder), RecordingIntake()
@@ -140,7 +141,7 @@ async def test_a_room_without_a_predecessor_is_a_chat_of_its_own(
     client: MatrixUser,
     folder: Path,
 ) -> None:
-    """Authorisation: whoever may end one room may not speak in it from any other."""
+    """Authorisation: a person who may upgrade a room cannot speak in it from any other."""
     room, other = await ann.create_room(bot.name), await bob.create_room(bot.name)
     await client.join(room)
     platform, intake = new_platform(synapse.base_url, bot, folder, allow=("*",)), RecordingIntake()
@@ -193,7 +194,7 @@ async def test_an_edit_belongs_to_the_thread_of_what_it_changes(
 async def test_the_device_survives_restarts_and_a_revoked_token(
     synapse: Synapse, bot: Account, ann: MatrixUser, client: MatrixUser, folder: Path
 ) -> None:
-    """A login by a password is made once; what it gave can be read by nobody else."""
+    """A login by a password is made once; only the bot's user can read the token."""
     platform = new_platform(synapse.base_url, bot, folder, read_receipts=False)
     for _ in range(2):
         async with platform.connect(RecordingIntake()):

@@ -111,7 +111,8 @@ async def test_stored_messages_are_not_accepted_again_and_later_ones_are(
 
 
 async def test_a_short_restart_reads_no_history(app: SlackApp) -> None:
-    """It brings by itself what nobody took for a minute: live words wait for no history."""
+    """It delivers again by itself what was not accepted for a minute: live messages do not wait
+    for the history."""
     async with app.connected():
         app.vendor.say("one")
         await until(lambda: app.texts == ["one"])

@@ -70,7 +70,7 @@ async def test_a_check_of_a_connected_account_names_its_missing_scopes(
         await platform.probe()
         (lack,) = registry.status_of(platform).missing_grants
         assert "the scope commands: there is no /holdfast" in lack
-        vendor.scopes = SCOPES  # somebody has installed the app again
+        vendor.scopes = SCOPES  # the app was installed again
         await platform.probe()
         assert registry.status_of(platform).missing_grants == ()
 

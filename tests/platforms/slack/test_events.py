@@ -113,7 +113,7 @@ async def test_without_threads_a_channel_is_one_conversation(
 async def test_only_an_edit_by_a_user_is_an_edit(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
-    """G2: Slack also tells that a link was unfurled; nobody said anything by that."""
+    """G2: Slack also reports that a link was unfurled; that is not a message."""
     async with connected(vendor, base_url, intake):
         said = vendor.say("see https://example.org")
         vendor.revise(said, "see https://example.org", edited=False)
@@ -175,7 +175,7 @@ async def test_a_slash_command_is_a_command_or_a_message_to_the_agent(
 async def test_a_refused_command_gets_a_reason_and_one_that_cannot_be_stored_fails(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
-    """Slack brings a command once and tells its giver that it failed, where nobody answers."""
+    """Slack delivers a command once, and tells its user that it failed if there is no answer."""
     intake.fail_next(NotAllowed("not on the list"), StoreError("disk full"))
     async with new_platform(vendor, base_url).connect(intake):
         vendor.command("/stop")

@@ -27,7 +27,7 @@ class StuckIntake(RecordingIntake):
     async def accept(self, inbound: Inbound, attachments: Sequence[Attachment] = ()) -> Accepted:
         self.asked.set()
         await asyncio.Event().wait()
-        raise AssertionError("nobody waits for ever")
+        raise AssertionError("no wait may be endless")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_request_that_is_unsigned_or_was_signed_long_ago_is_rejected(
 async def test_an_event_in_progress_at_disconnect_stays_at_slack(
     vendor: FakeSlack, platform: SlackPlatform, url: str
 ) -> None:
-    """G1, C8: neither durable nor acknowledged; and nobody goes on working at it."""
+    """G1, C8: neither durable nor acknowledged; and the work on it is cancelled."""
     slow, quick = StuckIntake(), RecordingIntake()
     vendor.say("hello")
     async with posting(vendor, url):
@@ -144,7 +144,7 @@ async def test_an_event_in_progress_at_disconnect_stays_at_slack(
 async def test_a_token_revoked_later_is_reported_at_the_first_failed_call(
     vendor: FakeSlack, platform: SlackPlatform
 ) -> None:
-    """Whoever sends meets it first: the account is parked without waiting for a sign of life."""
+    """The sender sees it first: the account is parked without waiting for a keepalive."""
     intake = RecordingIntake()
     async with platform.connect(intake):
         vendor.token = "another"

@@ -21,7 +21,7 @@ from tests.platforms.slack.faults import flood
 
 @pytest.fixture
 def client(vendor: FakeSlack, base_url: str) -> AsyncWebClient:
-    """The vendor's own, which nobody here wrote: what it understands was not shaped to us."""
+    """The vendor's own client: it understands what Slack does, not what we do."""
     made = AsyncWebClient(token=vendor.token, base_url=base_url, retry_handlers=[])
     made.proxy = None  # it would go there for what is on loopback too
     return made

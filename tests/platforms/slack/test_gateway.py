@@ -81,7 +81,7 @@ async def test_a_reply_without_a_receipt_is_looked_up_and_not_sent_again(
 async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeSlack
 ) -> None:
-    """J3: by somebody who was asked, acknowledged when the press is durable."""
+    """J3: by a person who was asked, acknowledged when the press is durable."""
     harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
     await until(lambda: any("actions" in str(each["blocks"]) for each in vendor.sent()))

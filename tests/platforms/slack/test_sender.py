@@ -166,7 +166,7 @@ async def test_without_the_scope_there_are_no_reactions_and_all_else_works(
         assert "the scope reactions:write: queued messages get no reaction" in lack
         with pytest.raises(SendRejected):
             await platform.react(outbound("").address, said["ts"], WAITING_REACTION)
-        vendor.scopes = SCOPES  # somebody has installed the app again
+        vendor.scopes = SCOPES  # the app was installed again
         await platform.probe()
         assert platform.capabilities.reactions
         await platform.react(outbound("").address, said["ts"], WAITING_REACTION)

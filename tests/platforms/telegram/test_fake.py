@@ -22,7 +22,7 @@ from tests.platforms.telegram.faults import flood
 
 @pytest.fixture
 async def ptb(vendor: FakeTelegram, base_url: str) -> AsyncIterator[Bot]:
-    """python-telegram-bot, which nobody here wrote: what it understands was not shaped to us."""
+    """python-telegram-bot is not our code: it understands what Telegram does, not what we do."""
     bot = Bot(vendor.token, base_url=f"{base_url}/bot", base_file_url=f"{base_url}/file/bot")
     async with bot:
         yield bot

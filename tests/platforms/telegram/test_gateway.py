@@ -183,7 +183,7 @@ async def test_a_reply_without_a_receipt_is_sent_once_more_and_marked(
 async def test_pressing_a_button_lets_the_command_run(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    """J3: by somebody who was asked; the button is answered when the press is durable."""
+    """J3: by a person who was asked; the button is answered when the press is durable."""
     harness.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
     await until(lambda: vendor.sent and "reply_markup" in vendor.sent[0])
@@ -325,7 +325,7 @@ async def test_the_agent_is_informed_that_a_chat_accepts_no_files(
 async def test_in_a_group_a_mention_gets_a_reply_in_its_topic(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
-    """Groups: when meant, and nobody else."""
+    """Groups: it answers only if it is addressed."""
     family = vendor.group(forum=True)
     harness.model.say("yes?")
     vendor.say("dinner at eight", chat=family, topic=7, by=BOB)

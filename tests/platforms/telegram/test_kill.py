@@ -75,8 +75,8 @@ async def test_updates_are_posted_to_the_gateways_own_listener(
 async def test_the_owner_sends_texts_and_files_from_the_command_line(
     vendor: FakeTelegram, gateway: StandaloneGateway, tmp_path: Path
 ) -> None:
-    """Proactive: owed durably before the command returns, sent as all else is, and what cannot be
-    is told in words, by whoever knows it first."""
+    """Proactive: durable before the command returns, and sent like all other messages. What
+    cannot be sent is reported by the part that first knows it."""
     chat = f"telegram:{ANN['id']}"
     down = await asyncio.to_thread(gateway.cli, "send", chat, "hello")
     assert (down.returncode, "No gateway is running" in down.stderr) == (

@@ -268,7 +268,7 @@ async def test_a_location_and_a_contact_are_described_as_text(
 async def test_a_button_is_answered_after_its_press_is_durable(
     vendor: FakeTelegram, base_url: str
 ) -> None:
-    """J3: what stands on it is said by whoever pressed it."""
+    """J3: its label counts as a message of the person who pressed it."""
     intake = RecordingIntake()
     question = vendor.post(vendor.group(), {"text": "may it run?"})
     intake.fail_next(StoreError("disk full"))

@@ -107,7 +107,7 @@ def test_retry_after_is_honoured_within_limits(given: str, seconds: float) -> No
 
 
 async def test_a_redirect_is_not_followed(receiver: FakeReceiver, url: str) -> None:
-    """Whoever is there could else lead a post, and its words, anywhere."""
+    """Otherwise the server could redirect a post, and its text, to any address."""
 
     async def lead_on(request: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": url})
@@ -235,7 +235,7 @@ async def test_without_a_receiver_replies_are_fetchable(receiver: FakeReceiver) 
 
 
 def test_a_receiver_without_idempotency_gets_marked_repetitions() -> None:
-    """I2: resent once, and marked, where nobody could tell it apart."""
+    """I2: resent once, and marked, if the recipient could not recognise the copy."""
     assert new_platform("https://example.org/").capabilities.idempotent_send
     non_idempotent = new_platform("https://example.org/", idempotent=False)
     assert not non_idempotent.capabilities.can_resolve_unknown

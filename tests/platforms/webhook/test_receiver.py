@@ -77,7 +77,7 @@ class SlowIntake(RecordingIntake):
 
 
 async def test_a_post_in_progress_at_disconnect_is_not_acknowledged() -> None:
-    """G1: it was not durable yet, as far as anybody knows."""
+    """G1: it is not known to be durable."""
     slow, platform = SlowIntake(delay=ALWAYS), new_platform()
     async with hook_client(platform) as client:
         async with platform.connect(slow):
@@ -236,7 +236,7 @@ async def test_plain_text_and_forms_are_accepted_too(intake: RecordingIntake) ->
 
 
 async def test_only_configured_events_are_accepted(intake: RecordingIntake) -> None:
-    """A ping of GitHub is answered well, and said to nobody."""
+    """A ping of GitHub gets a success code, and starts no turn."""
     async with hook(intake, template="{action}", events=("issues",)) as client:
         ping = await client.post({"zen": "Design for failure."}, X_GitHub_Event="ping")
         none = await client.post({"zen": "Keep it logically awesome."})

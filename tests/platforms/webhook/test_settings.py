@@ -65,7 +65,7 @@ def test_an_invalid_setting_is_refused_with_a_remedy(
 
 
 def test_a_configured_hook_is_allowed(tmp_path: Path) -> None:
-    """Law 12: its table is the permission, for who it speaks as and for nobody else."""
+    """Law 12: its table is the permission, and only for the identity that it speaks as."""
     text = f"""[platforms.webhook]
 allow = ["ann"]
 {HOOK}

@@ -97,7 +97,7 @@ def test_the_signature_that_slack_documents_is_valid_within_its_window() -> None
 
 
 def test_a_changed_timestamp_invalidates_the_signature() -> None:
-    """Else whoever has copied a post could bring it at any time."""
+    """Otherwise a copied post could be sent again at any time."""
     later = SLACK_AT + 1000
     headers = {"X-Slack-Request-Timestamp": str(later), "X-Slack-Signature": SLACK_SIGNATURE}
     assert not is_signed(
@@ -117,7 +117,7 @@ def test_the_signature_that_svix_documents_is_valid_and_is_the_one_we_create() -
 
 
 def test_a_secret_that_is_not_base64_is_used_as_it_is() -> None:
-    """With an empty key anybody could sign, who knows nothing."""
+    """With an empty key, a sender that knows no secret could sign."""
     headers = standard_headers(Secret("whsec_"), message_id="msg_1", timestamp=SVIX_AT, body=b"{}")
     empty = hmac.new(b"", f"msg_1.{SVIX_AT}.{{}}".encode(), hashlib.sha256).digest()
     forged = {**headers, "webhook-signature": f"v1,{base64.b64encode(empty).decode()}"}

@@ -79,7 +79,7 @@ local function trouble(event)
 		origin.send(st.error_reply(stanza, "cancel", "not-allowed", "blocked"));
 		return true;
 	elseif word == "cut" then
-		-- It is on its way to everybody, and no receipt goes back.
+		-- The message is delivered to all others, and no receipt is returned.
 		module:add_timer(0, function () origin.conn:close(); end);
 		origin.send = function () return true; end;
 	end

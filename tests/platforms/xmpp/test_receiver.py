@@ -55,7 +55,7 @@ async def test_a_message_that_is_not_archived_is_buffered_until_it_is_stored(
                 ann.write(text, to="bot@bare.localhost")
             await ann.settle()
             await until(lambda: intake.started)
-            await platform.probe()  # whoever has its answer has both
+            await platform.probe()  # its answer arrives after both
         intake.delay = 0.0
         intake.fail_next(StoreError("disk full"))
         async with platform.connect(intake):
@@ -100,7 +100,8 @@ async def test_every_archive_page_is_read_in_order_before_new_messages(
 async def test_an_archived_message_is_not_fetched_again(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    """G1: the id in the archive is the cursor; the mark beside it passes what nobody kept."""
+    """G1: the id in the archive is the cursor; the timestamp beside it covers messages that were
+    not archived."""
     await connect_once(server, tmp_path)
     intake = RecordingIntake()
     for text in ("one", "two", "not for you", "three"):
@@ -192,7 +193,7 @@ def address_of(room: str) -> Address:
 async def test_room_messages_sent_while_disconnected_are_found_in_the_archive(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    """G1: of everybody but ourselves, by their addresses, and once."""
+    """G1: from all people but the bot itself, by their addresses, and once."""
     room = f"{new_id('club')}@rooms.localhost"
     await ann.join_room(room)
     intake = RecordingIntake()
@@ -264,7 +265,7 @@ async def test_a_room_that_cannot_be_joined_blocks_no_other_chat(
 async def test_a_nick_in_use_in_a_room_is_replaced(
     server: Prosody, ann: XmppUser, tmp_path: Path
 ) -> None:
-    """Somebody has the name of the bot: it goes by another, and hears that."""
+    """If the name of the bot is taken, it uses another, and reacts to that."""
     room = f"{new_id('club')}@rooms.localhost"
     await ann.plugin["xep_0045"].join_muc_wait(room, "bot", maxstanzas=0)
     await ann.unlock_room(room)
@@ -350,7 +351,7 @@ def test_an_invalid_quote_range_is_ignored(start: str, end: str) -> None:
 
 
 def test_an_archive_id_is_trusted_only_from_the_owner_of_the_archive() -> None:
-    """XEP-0359, 5: anybody can write one."""
+    """XEP-0359, 5: any sender can write one."""
     message = parse_message(
         fromstring(
             '<message xmlns="jabber:client" from="a@b/c"><body>x</body>'

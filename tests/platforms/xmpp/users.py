@@ -27,7 +27,7 @@ class XmppUser(ClientXMPP):
     """A user whose client uses the library's own plugins, and none of our code."""
 
     def __init__(self, jid: str, password: str) -> None:
-        # Nobody is asked for a certificate, and reading whom to trust takes long.
+        # Certificates are not verified, and loading the trusted ones takes long.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         super().__init__(f"{jid}/phone", password, ssl_context=context, sasl_mech="PLAIN")
         self.enable_direct_tls = self.enable_starttls = False

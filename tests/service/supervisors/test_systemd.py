@@ -129,9 +129,7 @@ def test_an_operators_stop_keeps_the_gateway_down(installed: FakeSystemd) -> Non
     machine.call("gateway", "start")
     machine.until(lambda: installed.is_running(but=before))
     assert "active (running)" in machine.call("gateway", "status").stdout
-    assert "login?key=" not in machine.diagnostics, (
-        "no link that logs somebody in lies in a journal"
-    )
+    assert "login?key=" not in machine.diagnostics, "the journal contains no login link"
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
     subprocess.run(stopping, env=machine.environ, check=True)
     assert installed.show()["ActiveState"] == "inactive"

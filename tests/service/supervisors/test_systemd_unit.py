@@ -254,7 +254,7 @@ def test_bubblewrap_works_under_the_options_of_the_unit() -> None:
         ["unshare", "--mount", "sh", "-ec", CONFINED], capture_output=True, text=True, check=False
     )
     if "unshare" in done.stderr or "mount" in done.stderr:
-        pytest.skip(f"this machine lets nobody mount: {done.stderr}")
+        pytest.skip(f"this machine does not allow mounts: {done.stderr}")
     assert done.stdout == "confined\n", done.stderr
 
 

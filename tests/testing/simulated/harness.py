@@ -69,8 +69,8 @@ class SimulatedHarness(PlatformHarness):
         return self._service.say(said)
 
     async def _listened_to(self) -> None:
-        """A vendor that keeps nothing for a bot that is away tells nobody what it was told just
-        before the bot had come."""
+        """A vendor that keeps nothing for a bot that is away does not deliver what was said just
+        before the bot connected."""
         backlog = self.platform.capabilities.backlog
         if backlog is Backlog.NONE and not self._service.faults.disconnected:
             await wait_until(lambda: self._service.is_polled(self.platform.account))

@@ -484,7 +484,7 @@ async def test_typing_is_in_the_ledger(open_platform: Any) -> None:
 async def test_an_edit_by_a_user_is_another_event_about_the_same_message(
     open_platform: Any,
 ) -> None:
-    """G2: an edit is another event; what was deleted is acknowledged and handed to nobody."""
+    """G2: an edit is another event; what was deleted is acknowledged and not handed over."""
     service, intake = ChatService(), RecordingIntake()
     async with open_platform(service) as platform, platform.connect(intake):
         first = say(service, "helo")

@@ -151,7 +151,8 @@ async def test_private_addresses_are_not_reached_however_they_are_spelled(
 
 
 async def test_a_silent_client_times_out(origin: OriginServer) -> None:
-    """Anybody on this machine may connect: a thousand who stay would be a thousand sockets."""
+    """All programs on this machine can connect: a thousand idle clients would be a thousand
+    sockets."""
     async with EgressProxy(allow_all, connect_limit=0.1) as egress:
         assert await send(egress, "GET http://127.0.0.1/ HTTP/1.1\r\nX: ") == ""
         assert await send(egress, "") == ""

@@ -91,7 +91,7 @@ def speaker_name(source: Source) -> str | None:
         return "operator of this gateway"
     if source.chat_type is ChatType.DM:
         return None
-    return sanitise_name(source.user_name, source.user_id) or "somebody"
+    return sanitise_name(source.user_name, source.user_id) or "unknown"
 
 
 def sanitise_name(*names: str | None) -> str | None:
@@ -159,7 +159,7 @@ def format_quote(quote: Quote) -> str | None:
     """
     if not quote.text.strip():
         return None
-    author = "you" if quote.ours else sanitise_name(quote.user_name, quote.user_id) or "somebody"
+    author = "you" if quote.ours else sanitise_name(quote.user_name, quote.user_id) or "unknown"
     text = quote.text
     if len(text) > _MAX_QUOTE_LENGTH:
         text = f"{text[:_MAX_QUOTE_LENGTH]}…"

@@ -42,8 +42,8 @@ _REFUSED_BY_MODE = (
 )
 _DENIED = "The user was asked, and denied it: this command was not run.{words}"
 _NOT_RUN = {
-    ApprovalState.EXPIRED: "Not run: it needs a person's approval, and nobody answered in time. "
-    "The user has not denied it. Go on without it if you can, and say what is left to do.",
+    ApprovalState.EXPIRED: "Not run: it needs a person's approval, and there was no answer in "
+    "time. The user has not denied it. Go on without it if you can, and say what is left to do.",
     ApprovalState.UNDELIVERABLE: "Not run: it needs a person's approval, and the question could "
     "not be delivered. The user has not denied it. Go on without it if you can, and say so.",
     ApprovalState.WITHDRAWN: "Not run: the question whether it may was withdrawn.",

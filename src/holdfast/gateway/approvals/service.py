@@ -257,7 +257,7 @@ def late_answer_text(approval: Approval) -> str:
         case ApprovalState.DENIED:
             return _("{person} has already denied this.").format(person=principal_name(approval.by))
         case ApprovalState.EXPIRED:
-            return _("Too late: nobody answered in time, and the command was not run.")
+            return _("Too late: there was no answer in time, and the command was not run.")
         case ApprovalState.UNDELIVERABLE:
             return _("The request could not be delivered to its chat; the command was not run.")
         case ApprovalState.WITHDRAWN:

@@ -199,5 +199,5 @@ class InboundPolicy:
 
 
 def _needs_group_check(source: Source) -> bool:
-    """Whether the message may be for somebody else, or may come from a program."""
+    """Whether the message may be for another recipient, or may come from a program."""
     return source.chat_type is not ChatType.DM or source.author is not Author.PERSON

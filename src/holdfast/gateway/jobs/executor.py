@@ -34,8 +34,8 @@ from holdfast.gateway.live_settings import LiveSettings
 log = logging.getLogger(__name__)
 
 RUN_INSTRUCTIONS = (
-    "You work on a scheduled job, and nobody is here whom you could ask: do what it says, and no "
-    "more. Your final reply is what people are told of it."
+    "You work on a scheduled job, and there is no person here whom you could ask: do what it "
+    "says, and no more. Your final reply is what people are told of it."
 )
 DUE_NOTE = (
     "[System note: the job {number} ({name}) of this conversation is due now. Do what it "

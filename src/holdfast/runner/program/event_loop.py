@@ -104,8 +104,9 @@ class EventLoop:
 
 
 def _call_logged(action: Callback) -> None:
-    """A full disk or table concerns the one who met it: our end would be everybody's."""
+    """An `OSError` (a full disk or process table) concerns only this callback. It is logged,
+    because the end of this program would end all its commands."""
     try:
         action()
     except OSError as error:
-        print(f"the runner met {error!r}", file=sys.stderr, flush=True)
+        print(f"a callback of the runner failed: {error!r}", file=sys.stderr, flush=True)

@@ -146,7 +146,7 @@ class SimulatedServer:
         try:
             self._service.revise(revise)
         except KeyError as error:
-            text = f"/revise: nobody has said {revise.message_id}"
+            text = f"/revise: there is no message {revise.message_id}"
             raise web.HTTPNotFound(text=text) from error
         return _json({})
 

@@ -148,8 +148,8 @@ async def _reopen_tab(page: "Page", address: str) -> None:
 
 
 def _read_download(path: Path) -> bytes:
-    """Whoever has taken the browser over can put a link there, or a pipe, and a page as much as
-    it likes: nothing is followed, waited for, or read that memory has no room for."""
+    """A compromised browser can put a symlink or a pipe there, and a page can download a file of
+    any size: no link is followed, no pipe is waited for, and the size is limited."""
     with open(os.open(path, _OPEN_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -396,8 +396,8 @@ class Unescape(Protocol):
 
 
 def _split_by_ifs(value: str, separators: str) -> str:
-    """The value cut where the shell was told to. Where nobody knows where that is, or where it
-    would take paths apart, nobody knows what becomes of it."""
+    """The value split at the characters of IFS. It is unknown if these characters are unknown,
+    or if they contain a slash, which would split paths."""
     if UNKNOWN in separators or "/" in separators:
         return value if value.isalnum() else UNKNOWN
     return value.translate(dict.fromkeys(map(ord, separators), WORD_SPLIT))

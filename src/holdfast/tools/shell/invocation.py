@@ -105,7 +105,7 @@ class PathAction(StrEnum):
     REMOVE = "remove"  # one file
     WRITE = "write"
     READ = "read"
-    MAKE_WRITABLE = "open up"  # let everybody write, with all that is in it
+    MAKE_WRITABLE = "open up"  # let all users write, recursively
     CHANGE_OWNER_OR_MODE = "change"  # owner or mode, with all that is in it
 
 

@@ -28,8 +28,8 @@ _ESCAPED_CHARACTER = re.compile("\x9e([0-9a-f]{1,6})\x9f")
 
 
 def sanitise(text: str) -> str:
-    """The text as the grammar may have it, with marks that somebody typed made harmless. A
-    shell leaves NUL out, and so is it here."""
+    """The text in a form that the grammar accepts. Characters of the input that are also our
+    markers are replaced, and NUL is removed, as a shell does."""
     return escape_wide(text.translate(_TYPED_MARKERS))
 
 

@@ -146,7 +146,7 @@ async def test_attachments_are_in_the_workspace_and_pictures_reach_the_model(
         "uploads/pass wd.txt",
     ]
     output = (await v1.get(f"/sessions/{session}/transcript"))["records"][2]["message"]["text"]
-    assert len(set(output.split()[1:5])) == 1, "the files belong to whoever runs the commands"
+    assert len(set(output.split()[1:5])) == 1, "the files belong to the user of the commands"
     # Sent again it is the same message, and no second file.
     again = await v1.say(session, f"look at these {command}", attachments=files)
     assert again == message

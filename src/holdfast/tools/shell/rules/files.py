@@ -114,7 +114,7 @@ PERMISSION_RULES = (
     ProgramRule(
         name="run-as-another",
         level=CommandRisk.DANGEROUS,
-        why=N_("It would make a program run with its owner's rights, whoever starts it."),
+        why=N_("It would make a program run with its owner's rights for every user who starts it."),
         programs=word_set("chmod install"),
         matches=lambda run: any(_is_setuid(word, run) for word in run.args),
     ),

@@ -20,7 +20,7 @@ const UNARRIVED = {
   unknown: (n) => _n("{n} unknown", "{n} unknown", n),
 };
 const STATES = { starting: _("starting"), running: _("running"), restarting: _("restarting"), stopping: _("stopping") };
-const NOBODY = new Observable();
+const NO_EVENTS = new Observable();
 
 export function View({ page }) {
   const { value: status, problem } = useFetched(page.changes, api.status, EVERY);
@@ -60,7 +60,7 @@ const SPANS = { hour: _("Last hour"), day: _("Last day") };
 function Charts({ page }) {
   const [span, setSpan] = useState("hour");
   const hour = span === "hour";
-  const { value, problem } = useFetched(hour ? page.changes : NOBODY, () => api.chart(span), hour ? EVERY : SLOWLY, [span]);
+  const { value, problem } = useFetched(hour ? page.changes : NO_EVENTS, () => api.chart(span), hour ? EVERY : SLOWLY, [span]);
   const chart = value?.span === span ? value : null;
   return html`<section aria-labelledby="charts">
     <header class="between">

@@ -7,7 +7,7 @@ import { useFetched } from "../view/use_fetched.js";
 import { Markdown } from "../view/markdown.js";
 import { Step } from "../view/step.js";
 
-const NOBODY = new Observable();
+const NO_EVENTS = new Observable();
 
 export function Details({ line, lines, session }) {
   const { span } = line;
@@ -36,7 +36,7 @@ function Recorded({ session, span, call }) {
     const [reply, own] = await Promise.all([call === null ? null : record(session, call), record(session, span.record)]);
     return { reply, own };
   };
-  const { value, problem } = useFetched(NOBODY, ask, 0, [span.record]);
+  const { value, problem } = useFetched(NO_EVENTS, ask, 0, [span.record]);
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
   if (!value) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   const { reply, own } = value;
