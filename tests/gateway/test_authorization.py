@@ -161,7 +161,7 @@ def test_buttons_and_plain_words_map_to_commands_of_the_table() -> None:
     assert {*names, *(name for name, _ in words)} <= set(COMMANDS_BY_NAME)
 
 
-def approval(name: str, rule: str, *, approvers: Iterable[str] = ()) -> Approval:
+def approval(name: str, rule: str, *, why: str = "x", approvers: Iterable[str] = ()) -> Approval:
     return Approval(
         id=ApprovalId(name),
         session_id=SessionId("s"),
@@ -172,7 +172,7 @@ def approval(name: str, rule: str, *, approvers: Iterable[str] = ()) -> Approval
         tool="terminal",
         command="x",
         rule=rule,
-        why="x",
+        why=why,
         requester=PrincipalId("simulated:default:bob"),
         approvers=tuple(map(PrincipalId, approvers)),
         delivery_id=DeliveryId("d"),

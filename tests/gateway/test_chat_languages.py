@@ -8,21 +8,25 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.approvals import RM, ApprovalHarness
+from tests.gateway.test_authorization import approval
+from tests.support.approvals import ApprovalHarness
 from tests.support.gateway_harness import Call, GatewayHarness
 
 from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Settings
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import ToolMessage
-from holdfast.core.text.translation import ENGLISH, _, current_language
+from holdfast.core.text.translation import ENGLISH, _, current_language, use_catalogue
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.gateway.approvals.prompt import reason_for_person
 from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.live_settings import LiveSettings
-from holdfast.system.languages import PSEUDO_LOCALE
+from holdfast.gateway.notify.send_policy import SEND_REASON, SEND_RULE
+from holdfast.system.languages import PSEUDO_LOCALE, catalogue_for
 from holdfast.testing.simulated.service import ChatService
+from holdfast.tools.shell.judge import ShellJudge
 
 
 class LanguageTool:
@@ -42,6 +46,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
     harness = ApprovalHarness(tmp_path / "state.db")
     harness.service = ChatService(buttons=True, restart_notices=True)
     harness.extra_tools.append(LanguageTool())
+    harness.judge = ShellJudge()
     await harness.start()
     yield harness
     await harness.stop()
@@ -91,10 +96,12 @@ async def test_what_the_model_reads_is_english(harness: GatewayHarness, call: Ca
 async def test_an_approval_is_requested_in_the_language_of_the_requester(
     harness: ApprovalHarness, call: Call
 ) -> None:
-    harness.model.say([call("shell", RM)], "done")
+    harness.model.say([call("shell", '{"command": "sudo ls"}')], "done")
     harness.say("clean up", language=PSEUDO_LOCALE)
     (request,) = await harness.sent(1)
-    assert "⟦" in request.outgoing.text
+    assert "⟦It would run with the rights of another user, most likely root.⟧" in (
+        request.outgoing.text
+    )
     assert all(_is_translated(button.label) for button in request.outgoing.choices)
     harness.say("no", language=PSEUDO_LOCALE)
     await harness.texts(2)
@@ -139,3 +146,11 @@ def test_a_reply_to_a_restart_is_in_the_language_in_which_it_was_requested() -> 
     )
     assert languages.of_chat(here).language == PSEUDO_LOCALE
     assert languages.of_chat(here, known="en") is ENGLISH
+
+
+def test_the_reason_of_a_message_to_another_chat_is_translated() -> None:
+    reason = SEND_REASON.format(chat="slack:work:C1")
+    request = approval("one", SEND_RULE.format(chat="slack:work:C1"), why=reason)
+    assert reason_for_person(request) == "It sends a message to another chat: slack:work:C1."
+    with use_catalogue(catalogue_for(PSEUDO_LOCALE)):
+        assert reason_for_person(request) == f"⟦{reason}⟧"

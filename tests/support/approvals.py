@@ -10,7 +10,13 @@ from tests.support.gateway_harness import GatewayHarness, HeldTool
 from holdfast.core.config.settings import ApprovalSettings
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import Message, ToolMessage
-from holdfast.core.people.approval import HARMLESS, Approval, CommandRisk, CommandVerdict
+from holdfast.core.people.approval import (
+    HARMLESS,
+    Approval,
+    CommandJudge,
+    CommandRisk,
+    CommandVerdict,
+)
 from holdfast.core.ports.store_queries import CountOutbox, GetApproval, ListApprovals
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
@@ -84,7 +90,7 @@ class ApprovalHarness(GatewayHarness):
         super().__init__(path)
         self.shell = HeldShell()
         self.extra_tools = [self.shell]
-        self.judge = PrefixJudge()
+        self.judge: CommandJudge = PrefixJudge()
 
     async def configure(self, **approvals: Any) -> None:
         await self.stop()

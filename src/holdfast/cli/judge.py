@@ -54,13 +54,15 @@ def _json_fields(judgement: CommandVerdict) -> dict[str, str]:
 def _display_fields(judgement: CommandVerdict) -> "list[tuple[str, str | Text]]":
     from rich.text import Text  # noqa: PLC0415 - not for --json
 
+    from holdfast.tools.shell.rules.table import reason_for_person  # noqa: PLC0415 - with the judge
+
     level = (judgement.level.value, _COLOURS[judgement.level])
     meaning = _(_MEANINGS[judgement.level])
     facts: list[tuple[str, str | Text]] = [(_("level"), Text.assemble(level, f": {meaning}"))]
     if judgement.rule:
         facts += [
             (_("rule"), judgement.rule),
-            (_("why"), _(judgement.why)),
+            (_("why"), reason_for_person(judgement.rule, judgement.why)),
             (_("part"), judgement.part),
         ]
     return facts

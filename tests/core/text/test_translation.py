@@ -12,6 +12,7 @@ from holdfast.core.text.translation import (
     _,
     _n,
     current_language,
+    translate_filled,
     use_catalogue,
 )
 
@@ -42,6 +43,17 @@ def test_a_text_is_in_the_language_of_the_context() -> None:
     assert _(CONSTANT) == CONSTANT == "Nothing waits."
     assert current_language() == ENGLISH.language
     assert [_n("{n} file", "{n} files", n) for n in (0, 1)] == ["{n} files", "{n} file"]
+
+
+def test_a_filled_text_is_translated_with_its_values() -> None:
+    template = "{file} is not readable."
+    with use_catalogue(German()):
+        assert (
+            translate_filled("a{b}\n.toml is not readable.", template)
+            == "a{b}\n.toml ist unlesbar."
+        )
+        assert translate_filled("a.toml is unreadable.", template) == "a.toml is unreadable."
+        assert translate_filled("Nothing waits.", "Nothing waits.") == "Nichts wartet."
 
 
 async def test_tasks_have_the_language_of_the_task_that_started_them() -> None:

@@ -10,10 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.people.approval import CommandJudge, CommandRisk
+from holdfast.core.text.translation import use_catalogue
+from holdfast.system.languages import PSEUDO_LOCALE, catalogue_for
 from holdfast.tools.shell.corpus import read_corpus
-from holdfast.tools.shell.judge import ALL_RULES, MAX_COMMAND, RuleTable, ShellJudge
+from holdfast.tools.shell.judge import MAX_COMMAND, ShellJudge
 from holdfast.tools.shell.nested_commands import NESTING_PROGRAMS as PROGRAMS_THAT_CARRY
 from holdfast.tools.shell.path_effects import EFFECT_PROGRAMS as PROGRAMS_THAT_TOUCH
+from holdfast.tools.shell.rules.table import ALL_RULES, RuleTable, reason_for_person
 
 JUDGE: CommandJudge = ShellJudge()
 SEVERITY = [CommandRisk.HARMLESS, CommandRisk.DANGEROUS, CommandRisk.FORBIDDEN]
@@ -241,6 +244,18 @@ def test_every_rule_has_a_name_of_its_own_and_a_sentence() -> None:
     names = [rule.name for rule in ALL_RULES]
     assert len(set(names)) == len(names)
     assert all(rule.why[0].isupper() and rule.why.endswith(".") for rule in ALL_RULES)
+
+
+def test_a_reason_that_is_stored_in_english_is_shown_in_the_language_of_the_reader() -> None:
+    """Also of rows of earlier versions, as long as the rule has the same text."""
+    verdict = JUDGE.judge("chmod -R 777 /etc/{x}")
+    assert verdict.why == "It would let every user write to everything in /etc/{x}."
+    with use_catalogue(catalogue_for(PSEUDO_LOCALE)):
+        assert reason_for_person(verdict.rule, verdict.why) == f"⟦{verdict.why}⟧"
+        assert reason_for_person(verdict.rule, "An older text.") == "An older text."
+        assert reason_for_person("an-older-rule", verdict.why) == verdict.why
+        for rule in ALL_RULES:
+            assert reason_for_person(rule.name, rule.why.format(part="$(x)")).startswith("⟦")
 
 
 def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:

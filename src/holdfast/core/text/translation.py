@@ -9,6 +9,7 @@ Texts for a model (prompts, notes, results of tools) and log lines are English a
 a cached prompt must not depend on who reads it, and a log line must be found by its words.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -60,6 +61,23 @@ def _n(singular: str, plural: str, n: int) -> str:
 def N_(message: str) -> str:
     """Marks a text for the catalogue that is translated where it is shown, by `_(constant)`."""
     return message
+
+
+def translate_filled(text: str, template: str) -> str:
+    """The translation of an English text that was made from this template, with the same values.
+
+    For texts that are stored in English. A text that was made from another template, for example
+    by an earlier version, is returned as it is.
+    """
+    pieces = _PLACEHOLDER.split(template)  # literal, name, literal, name, …, literal
+    pattern = "".join(
+        f"(?P<{piece}>.*)" if index % 2 else re.escape(piece) for index, piece in enumerate(pieces)
+    )
+    match = re.fullmatch(pattern, text, re.DOTALL)
+    return text if match is None else _(template).format_map(match.groupdict())
+
+
+_PLACEHOLDER = re.compile(r"{(\w+)}")
 
 
 @contextmanager

@@ -4,9 +4,10 @@ import re
 from collections.abc import Sequence
 
 from holdfast.core.messages.outbox import Button
-from holdfast.core.people.approval import Approval, ApprovalScope
+from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope
 from holdfast.core.text.locale_format import format_long_duration
-from holdfast.core.text.translation import _, _n
+from holdfast.core.text.translation import _, _n, translate_filled
+from holdfast.gateway.notify.send_policy import SEND_REASON, SEND_RULE
 
 _MAX_COMMAND = 1200  # characters of a command; the page shows all of it
 
@@ -57,6 +58,15 @@ def approval_buttons(approvals: Sequence[Approval]) -> tuple[Button, ...]:
     )
 
 
+def reason_for_person(approval: Approval | ApprovalRule) -> str:
+    """What the command would do, in the language of the context. The row contains it in English."""
+    from holdfast.tools.shell.rules import table  # noqa: PLC0415 - loaded with the first command
+
+    if approval.rule.startswith(SEND_RULE.format(chat="")):
+        return translate_filled(approval.why, SEND_REASON)
+    return table.reason_for_person(approval.rule, approval.why)
+
+
 def escape_unprintable(command: str) -> str:
     """The command with its invisible characters spelt out: what a person approves must be what they
     read, also where a character changes the text direction, moves a cursor or has no width."""
@@ -83,7 +93,7 @@ def _command_block(approval: Approval) -> str:
     if (more := len(command) - _MAX_COMMAND) > 0:
         rest = _n("[{n} more character]", "[{n} more characters]", more).format(n=more)
         command = f"{command[:_MAX_COMMAND]}\n{rest}"
-    why = _(approval.why) if approval.why else _("It may do harm.")
+    why = reason_for_person(approval) or _("It may do harm.")
     return f"{why}\n\n{fence}\n{command}\n{fence}"
 
 

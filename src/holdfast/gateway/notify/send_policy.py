@@ -5,6 +5,7 @@ from holdfast.core.jobs.job import HOME
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import HERE, Address
 from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.access import (
     AccessPolicy,
@@ -18,10 +19,13 @@ from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat, format
 from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.outbound.delivery import reply_address
 
+SEND_RULE = "send to {chat}"  # the rule is stored under it: never changed
+SEND_REASON = N_("It sends a message to another chat: {chat}.")
+
 
 class SendPolicy:
-    """Owns nothing: the configuration says where agents may speak, homes where people are told
-    things, platforms what there is."""
+    """Decides by the configuration (where agents may send), the home channels and the platforms. It
+    has no state."""
 
     def __init__(
         self, platforms: PlatformRegistry, access: AccessPolicy, home_channels: HomeChannels
@@ -74,8 +78,8 @@ class SendPolicy:
         chat = format_chat(address)
         return CommandVerdict(
             level=CommandRisk.DANGEROUS,
-            rule=f"send to {chat}",
-            why=f"It sends a message to another chat: {chat}.",
+            rule=SEND_RULE.format(chat=chat),
+            why=SEND_REASON.format(chat=chat),
         )
 
     def _is_own_or_home(self, to: Address, row: InboxRow) -> bool:

@@ -1,8 +1,7 @@
 """The judge: the worst thing that a command may do, according to the rules."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
 from holdfast.tools.shell.invocation import FoundHazard, Hazard, PathAction, to_excerpt
@@ -10,54 +9,9 @@ from holdfast.tools.shell.markers import UNKNOWN, sanitise
 from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
 from holdfast.tools.shell.path_effects import path_effects_of
 from holdfast.tools.shell.paths import PathResolver
-from holdfast.tools.shell.rules import base, files, machine, network, services
-from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
+from holdfast.tools.shell.rules.base import ShellRule
+from holdfast.tools.shell.rules.table import RuleTable
 from holdfast.tools.shell.walker import ScriptWalker
-
-ALL_RULES: tuple[ShellRule, ...] = (
-    *files.DELETION_RULES,
-    *machine.DISK_RULES,
-    *machine.MACHINE_RULES,
-    *files.PERMISSION_RULES,
-    *machine.PRIVILEGE_RULES,
-    *files.SYSTEM_FILE_RULES,
-    *files.SECRET_RULES,
-    *network.UPLOAD_RULES,
-    *services.GIT_RULES,
-    *services.DATABASE_RULES,
-    *network.PUBLISHING_RULES,
-    *services.INFRASTRUCTURE_RULES,
-    *machine.SECURITY_RULES,
-    *base.HAZARD_RULES,
-)
-
-
-class RuleTable:
-    """The rules by program, path action and hazard."""
-
-    def __init__(self, rules: tuple[ShellRule, ...] = ALL_RULES) -> None:
-        self.by_program: dict[str, list[ProgramRule]] = defaultdict(list)
-        self.by_action: dict[PathAction, list[PathRule]] = {action: [] for action in PathAction}
-        self.by_hazard: dict[Hazard, HazardRule] = {}
-        for rule in rules:
-            self._add(rule)
-
-    def for_program(self, name: str) -> Sequence[ProgramRule]:
-        """Its rules, also if its name ends with a version."""
-        found = self.by_program.get(name)
-        return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
-
-    def _add(self, rule: ShellRule) -> None:
-        match rule:
-            case ProgramRule():
-                for program in rule.programs:
-                    self.by_program[program].append(rule)
-            case PathRule():
-                for action in rule.actions:
-                    self.by_action[action].append(rule)
-            case HazardRule():
-                self.by_hazard[rule.hazard] = rule
-
 
 MAX_COMMAND = 100_000
 
@@ -98,7 +52,7 @@ class ShellJudge:
 
     @staticmethod
     def _judgement(rule: ShellRule, part: str) -> CommandVerdict:
-        why = rule.why.replace("{part}", part)
+        why = rule.why.format(part=part)
         return CommandVerdict(level=rule.level, rule=rule.name, why=why, part=part)
 
     def _findings(self, command: str) -> Iterator[tuple[ShellRule, str]]:

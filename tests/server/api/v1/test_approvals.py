@@ -14,6 +14,12 @@ async def test_an_approval_is_live_listed_and_answered_once(v1: V1) -> None:
     assert (await v1.get(f"/sessions/{session}"))["session"]["state"] == "waiting"
     (listed,) = await v1.get("/approvals", pending="true", session=session)
     assert listed == approval
+    reason = listed["reason"]
+    assert reason == "It would run with the rights of another user, most likely root."
+    headers = {"Accept-Language": "en-XA"}
+    path = f"/approvals?pending=true&session={session}"
+    (translated,) = await v1.ask("GET", path, headers=headers)
+    assert translated["reason"] == f"⟦{reason}⟧"
     path = f"/approvals/{approval['id']}"
     decided = await v1.ask("POST", path, json={"answer": "approve"})
     assert (decided["state"], decided["by"], decided["scope"]) == ("approved", "operator", "once")

@@ -14,6 +14,7 @@ from holdfast.core.people.approval import (
     ApprovalScope,
 )
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules, ListApprovals
+from holdfast.gateway.approvals.prompt import reason_for_person
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
@@ -94,7 +95,7 @@ def approval_view(row: Approval) -> ApprovalView:
         tool=row.tool,
         command=row.command,
         rule=row.rule,
-        reason=row.why,
+        reason=reason_for_person(row),
         requester=row.requester,
         approvers=list(row.approvers),
         asked_at=row.asked_at,
@@ -114,7 +115,7 @@ def _rule_view(rule: ApprovalRule) -> ApprovalRuleView:
         session_id=rule.session_id,
         principal=rule.principal,
         rule=rule.rule,
-        reason=rule.why,
+        reason=reason_for_person(rule),
         by=rule.by,
         created_at=rule.created_at,
     )
