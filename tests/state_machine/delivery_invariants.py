@@ -50,8 +50,14 @@ def _attempted(cursor: apsw.Cursor) -> list[str]:
     """Delivery ids as the platform knows them."""
     whole = cursor.execute("SELECT id FROM outbox WHERE attempts > 0")
     found = [str(row[0]) for row in whole]
-    parts = cursor.execute("SELECT delivery_id, number FROM parts")
-    return found + [part_delivery_id(DeliveryId(str(row[0])), int(str(row[1]))) for row in parts]
+    parts = cursor.execute("SELECT delivery_id, number, replaced FROM parts")
+    for delivery_id, number, replaced in parts:
+        for other in (False, True)[: 2 if replaced else 1]:
+            part_id = part_delivery_id(
+                DeliveryId(str(delivery_id)), int(str(number)), replaced=other
+            )
+            found.append(part_id)
+    return found
 
 
 ALWAYS: Sequence[StepInvariant] = (every_send_has_a_committed_attempt, repeated_sends_are_marked)
@@ -72,12 +78,14 @@ def deliveries_are_settled(contents: HomeContents) -> Iterator[str]:
 
 def chats_show_the_final_text(contents: HomeContents) -> Iterator[str]:
     """I4: whatever was streamed of it before, the chat shows its final text, part by part, in the
-    message that the part began in, or in the one marked as a possible repetition."""
+    message that the part began in, in the one that replaced it, or in the one marked as a possible
+    repetition."""
     sent = _sent(contents.home)
     for delivery in filter(_was_sent, contents.outbox):
         texts = split_message(delivery.text, contents.home.service.info.max_length)
         for number, text in enumerate(texts, 1):
-            copies = sent.get(part_delivery_id(delivery.id, number), [])
+            replaced = any(part.replaced for part in delivery.parts if part.number == number)
+            copies = sent.get(part_delivery_id(delivery.id, number, replaced=replaced), [])
             if not copies or copies[-1].text != text:
                 shown = [copy.text for copy in copies]
                 yield f"part {number} of {delivery.id} is {text!r}, and the chat shows {shown}"

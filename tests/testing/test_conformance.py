@@ -13,7 +13,15 @@ import pytest
 from tests.testing.simulated.harness import SimulatedHarness
 
 import holdfast
-from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, SendError, StoreError
+from holdfast.core.errors import (
+    ConnectError,
+    ConnectRefused,
+    EditRefused,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    StoreError,
+)
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import MessageEdit, Outbound, Receipt
 from holdfast.core.messages.source import Attachment, Author
@@ -145,6 +153,16 @@ class EditsByResending(CorrectPlatform):
         )
 
 
+class RetriesEditsForever(CorrectPlatform):
+    """Takes an edit that will never be accepted for one that may be."""
+
+    async def edit(self, change: MessageEdit) -> None:
+        try:
+            await super().edit(change)
+        except EditRefused as error:
+            raise SendRejected("not now") from error
+
+
 class DeclaresTooMuch(CorrectPlatform):
     """Declares more than its vendor can do."""
 
@@ -173,6 +191,10 @@ class AlwaysReportsAlive(CorrectPlatform):
         (ReportsUnknownOutcome, "a_rate_limit_says_how_long_to_wait_and_nothing_was_sent"),
         (RetriesRefusedLogin, "bad_credentials_are_refused_permanently"),
         (EditsByResending, "a_sent_message_can_be_edited"),
+        (
+            RetriesEditsForever,
+            "an_edit_of_a_deleted_message_says_that_no_edit_will_be_accepted",
+        ),
         (DeclaresTooMuch, "a_message_of_maximum_length_is_accepted_even_when_marked_as_repeated"),
         (AlwaysReportsAlive, "a_half_open_connection_is_not_reported_as_alive"),
     ],

@@ -77,6 +77,11 @@ class SendRejected(SendError):
     """The platform will never accept this message."""
 
 
+class EditRefused(SendRejected):
+    """The message can never be edited again, for example because it was deleted or is too old. Its
+    text may be sent as a new message."""
+
+
 class OutcomeUnknown(SendError):
     """The message was sent, but no receipt came back: it may have arrived."""
 

@@ -138,6 +138,28 @@ async def test_parts_in_flight_outlive_their_session_without_its_id(
     assert await parts_of(store) == []
 
 
+async def test_a_part_whose_message_is_to_be_replaced_is_stored_as_never_sent(
+    store: HomeStore, chat: StoreChat
+) -> None:
+    """I4: otherwise a crash before the new message is sent would edit the old one for ever, or mark
+    the new one as a repetition."""
+    await store.write(AddDeliveries(deliveries=[chat.reply(None, id="d", text="x")], at=1.0))
+    delivery_id, scope = DeliveryId("d"), session_scope(SESSION)
+    sent = DeliveryPart(number=1, state=DeliveryState.SENT, platform_message_id="m1")
+    unknown = DeliveryPart(number=1, state=DeliveryState.UNKNOWN)
+    replaced = DeliveryPart(number=1, replaced="it was deleted")
+    for part in (unknown, sent, replaced):
+        await store.write(BeginPart(delivery_id=delivery_id, scope=scope, number=1, at=2.0))
+        await store.write(SettlePart(delivery_id=delivery_id, scope=scope, part=part, at=3.0))
+    (row,) = await store.read(ListUndelivered())
+    assert row.parts == (replaced,)
+    new = msgspec.structs.replace(replaced, state=DeliveryState.SENT, platform_message_id="m2")
+    await store.write(BeginPart(delivery_id=delivery_id, scope=scope, number=1, at=4.0))
+    await store.write(SettlePart(delivery_id=delivery_id, scope=scope, part=new, at=5.0))
+    (row,) = await store.read(ListUndelivered())
+    assert row.parts == (new,)
+
+
 async def test_parts_are_pruned_with_their_delivery_and_not_before(
     store: HomeStore, chat: StoreChat
 ) -> None:

@@ -354,10 +354,39 @@ async def test_a_rejected_final_edit_is_retried_as_an_edit(harness: GatewayHarne
     assert len(harness.service.ledger().sent) == 1
 
 
-async def test_a_final_edit_that_is_never_accepted_fails_visibly(
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_the_reply_of_a_deleted_stream_is_sent_once_as_a_new_message(
+    harness: GatewayHarness, idempotent: bool
+) -> None:
+    """I4: the answer is not lost, and the outbox says why there is a second message. A vendor that
+    accepts an id once would return the deleted message for the same id."""
+    await restart_with_edits(harness, idempotent_send=idempotent)
+    reply = ManualReply()
+    harness.model.say(reply, "next")
+    harness.say("tell me")
+    reply.say("Once")
+    await wait_until_shown(harness, "Once")
+    harness.service.delete_sent(harness.service.sent[0].message_id)
+    reply.say(" upon a time")
+    reply.end()
+    await wait_until_shown(harness, "Once upon a time", message=1)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
+    assert answer.platform_message_id == harness.service.sent[1].message_id
+    assert "sent as a new message: the service refused the edit: no bot sent" in answer.error
+    await harness.die()
+    await harness.start()
+    harness.say("and now?")
+    await wait_until_shown(harness, "next", message=2)
+    sent = harness.service.ledger().sent
+    assert [each.text for each in sent] == ["Once", "Once upon a time", "next"]
+    assert [each.outgoing.maybe_repeated for each in sent] == [False, False, False]
+
+
+async def test_the_reply_of_a_stream_whose_last_edit_is_always_refused_is_sent_as_a_new_message(
     harness: GatewayHarness,
 ) -> None:
-    """I2, I4: failed, with the platform's reason, and the chat continues."""
+    """I2, I4: with the platform's reason in the outbox, and the chat continues."""
     await restart_with_edits(harness)
     reply = ManualReply()
     harness.model.say(reply, "next")
@@ -367,12 +396,50 @@ async def test_a_final_edit_that_is_never_accepted_fails_visibly(
     harness.service.set_faults(Faults(rejected_edits=100))
     reply.say(" upon a time")
     reply.end()
-    await wait_for_deliveries(harness, DeliveryState.FAILED)
+    await wait_for_deliveries(harness, DeliveryState.SENT)
     (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
     assert "cannot be edited" in answer.error
+    assert [each.text for each in harness.service.sent] == ["Once", "Once upon a time"]
     harness.service.set_faults(Faults())  # or they would hold of what grows next, too
     harness.say("and now?")
-    await wait_until_shown(harness, "next", message=1)
+    await wait_until_shown(harness, "next", message=2)
+
+
+async def test_a_new_message_without_a_receipt_is_resent_once_and_marked(
+    harness: GatewayHarness,
+) -> None:
+    """I2, I4: as every other message."""
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await wait_until_shown(harness, "Once")
+    await wait_for_streamed_message_id(harness)
+    harness.service.delete_sent(harness.service.sent[0].message_id)
+    harness.service.set_faults(Faults(lost_receipts=1))
+    reply.say(" upon a time")
+    reply.end()
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    sent = harness.service.ledger().sent
+    assert [each.text for each in sent] == ["Once", "Once upon a time", "Once upon a time"]
+    assert [each.outgoing.maybe_repeated for each in sent] == [False, False, True]
+
+
+async def test_a_new_message_that_is_refused_fails_visibly(harness: GatewayHarness) -> None:
+    """I2: with the platform's reason."""
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Once")
+    await wait_until_shown(harness, "Once")
+    harness.service.set_faults(Faults(rejected_edits=100, refusals=1))
+    reply.say(" upon a time")
+    reply.end()
+    await wait_for_deliveries(harness, DeliveryState.FAILED)
+    (answer,) = await harness.store.read(ListDeliveriesForMessage(inbox_id=InboxId(1)))
+    assert "does not want this message" in answer.error
 
 
 async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(

@@ -194,6 +194,11 @@ class FakeDiscord:
         ours = [each for each in every if each["author"]["id"] == BOT["id"]]
         return sorted(ours, key=lambda message: int(message["id"]))
 
+    def delete_sent(self) -> None:
+        """A moderator deletes the bot's newest message."""
+        message = self.sent[-1]
+        self.messages[message["channel_id"]].remove(message)
+
     def texts(self) -> list[str]:
         return [message["content"] for message in self.sent]
 

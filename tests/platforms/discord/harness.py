@@ -116,6 +116,9 @@ class DiscordHarness(PlatformHarness):
     async def edit(self, name: str, text: str) -> None:
         self._vendor.revise(self._known(name), text)
 
+    async def delete_answer(self) -> None:
+        self._vendor.delete_sent()
+
     async def press(self, label: str) -> None:
         (button,) = [each for each in _buttons(self._vendor.sent[-1]) if each["label"] == label]
         pressed = {"custom_id": button["custom_id"], "component_type": _BUTTON}

@@ -8,13 +8,14 @@ from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.discord.builders import new_platform, until
 from tests.platforms.discord.fake import ANN, BOB, BOT, TEXT, THREAD, FakeDiscord
 from tests.support.approvals import RM
+from tests.support.deliveries import wait_for_streamed_message_id
 from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.ports.store_queries import ListApprovals
+from holdfast.core.ports.store_queries import ListApprovals, ListOutbox
 from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.testing.scripted_model import ManualReply
 
@@ -44,6 +45,25 @@ async def test_a_reply_streams_into_one_message(
     await harness.wait_for_texts("Once upon a **time**.")
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent) == 1
+
+
+async def test_the_reply_of_a_deleted_stream_is_sent_as_a_new_message(
+    harness: PlatformGatewayHarness, vendor: FakeDiscord
+) -> None:
+    """I4: the answer is not lost; the outbox says why there is a new message."""
+    reply = ManualReply()
+    harness.model.say(reply)
+    vendor.say("tell me")
+    reply.say("Once upon")
+    await harness.wait_for_texts("Once upon")
+    await wait_for_streamed_message_id(harness)
+    vendor.delete_sent()
+    reply.say(" a time.")
+    reply.end()
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert vendor.texts() == ["Once upon a time."]
+    (delivery,) = await harness.store.read(ListOutbox(state=None, before=None, limit=5))
+    assert "sent as a new message" in delivery.error and "Unknown Message" in delivery.error
 
 
 async def test_a_message_sent_while_the_gateway_was_down_is_answered_once_after_the_start(

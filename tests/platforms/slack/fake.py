@@ -184,6 +184,10 @@ class FakeSlack:
     def sent(self) -> list[Json]:
         return [each for each in self.messages if each.get("bot_id") == BOT]
 
+    def delete_sent(self) -> None:
+        """An administrator deletes the app's newest message."""
+        self.messages.remove(self.sent()[-1])
+
     def texts(self) -> list[str]:
         """What the app's messages say now."""
         return [each["text"] for each in self.sent()]

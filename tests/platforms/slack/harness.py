@@ -103,6 +103,9 @@ class SlackHarness(PlatformHarness):
         (message,) = [each for each in self._vendor.messages if each["ts"] == name]
         self._vendor.revise(message, text)
 
+    async def delete_answer(self) -> None:
+        self._vendor.delete_sent()
+
     async def press(self, label: str) -> None:
         message = self._vendor.sent()[-1]
         (button,) = [each for each in _buttons(message) if each["text"]["text"] == label]

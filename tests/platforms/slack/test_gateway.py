@@ -7,14 +7,16 @@ import pytest
 from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.slack.builders import new_platform, until
 from tests.platforms.slack.fake import ANN, BOB, BOT_USER, CHANNEL, FakeSlack
+from tests.platforms.slack.faults import SlackError
 from tests.support.approvals import RM
+from tests.support.deliveries import wait_for_streamed_message_id
 from tests.support.platform_gateway import PlatformGatewayHarness, running_harness
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.outbox import DeliveryState
 from holdfast.core.messages.transcript import ToolCall, UserMessage
 from holdfast.core.people.approval import ApprovalState
-from holdfast.core.ports.store_queries import ListApprovals
+from holdfast.core.ports.store_queries import ListApprovals, ListOutbox
 from holdfast.platforms.slack.plugin import SlackSettings
 from holdfast.testing.scripted_model import ManualReply
 
@@ -47,6 +49,45 @@ async def test_a_reply_streams_into_one_message_and_its_event_is_acknowledged(
     await harness.wait_for_texts("Once upon a _time_.")
     await harness.wait_for_deliveries(DeliveryState.SENT, 1)
     assert len(vendor.sent()) == 1
+
+
+async def test_the_reply_of_a_deleted_stream_is_sent_as_a_new_message(
+    harness: PlatformGatewayHarness, vendor: FakeSlack
+) -> None:
+    """I4: the answer is not lost; the outbox says why there is a new message."""
+    reply = ManualReply()
+    harness.model.say(reply)
+    vendor.say("tell me")
+    reply.say("Once upon")
+    await harness.wait_for_texts("Once upon")
+    await wait_for_streamed_message_id(harness)
+    vendor.delete_sent()
+    reply.say(" a time.")
+    reply.end()
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert vendor.texts() == ["Once upon a time."]
+    (delivery,) = await harness.store.read(ListOutbox(state=None, before=None, limit=5))
+    assert "sent as a new message" in delivery.error and "message_not_found" in delivery.error
+
+
+async def test_the_reply_of_a_stream_whose_edit_window_closed_is_sent_as_a_new_message(
+    harness: PlatformGatewayHarness, vendor: FakeSlack
+) -> None:
+    """I4: a workspace may let messages be edited for a minute only."""
+    reply = ManualReply()
+    harness.model.say(reply)
+    vendor.say("tell me")
+    reply.say("Once upon")
+    await harness.wait_for_texts("Once upon")
+    await wait_for_streamed_message_id(harness)
+    for _ in range(9):
+        vendor.faults.add("chat.update", SlackError("edit_window_closed"))
+    reply.say(" a time.")
+    reply.end()
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert vendor.texts() == ["Once upon", "Once upon a time."]
+    (delivery,) = await harness.store.read(ListOutbox(state=None, before=None, limit=5))
+    assert "edit_window_closed" in delivery.error
 
 
 async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(

@@ -196,6 +196,11 @@ class FakeTelegram:
         self.message_posted.set()
         return new
 
+    def delete_sent(self) -> None:
+        """An administrator deletes the bot's newest message."""
+        message = self.sent.pop()
+        del self.messages[message["chat"]["id"], message["message_id"]]
+
     def texts(self) -> list[str]:
         """What the bot's messages say now."""
         return [str(each.get("text", each.get("caption", ""))) for each in self.sent]

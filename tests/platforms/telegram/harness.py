@@ -104,6 +104,9 @@ class TelegramHarness(PlatformHarness):
     async def edit(self, name: str, text: str) -> None:
         self._vendor.revise(self._known(name), text)
 
+    async def delete_answer(self) -> None:
+        self._vendor.delete_sent()
+
     async def press(self, label: str) -> None:
         message = self._vendor.sent[-1]
         rows = message["reply_markup"]["inline_keyboard"]

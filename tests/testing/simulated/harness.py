@@ -84,6 +84,9 @@ class SimulatedHarness(PlatformHarness):
     async def edit(self, name: str, text: str) -> None:
         self._service.revise(ReviseRequest(message_id=name, text=text))
 
+    async def delete_answer(self) -> None:
+        self._service.delete_sent(self._service.sent[-1].message_id)
+
     async def press(self, label: str) -> None:
         """Here a press is said as any other word: the bot is named by it."""
         (choice,) = [

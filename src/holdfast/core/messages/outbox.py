@@ -81,6 +81,9 @@ class DeliveryPart(msgspec.Struct, frozen=True, kw_only=True):
     outcome_unknown: bool = False
     resends: int = 0
     platform_message_id: str | None = None
+    # Why its first message could not be edited any more, so that the final text is sent as a new
+    # message; "" as long as there is one message.
+    replaced: str = ""
 
 
 class StartedDelivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,8 +207,12 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def part_delivery_id(delivery_id: DeliveryId, number: int) -> DeliveryId:
-    """The id of a part at the platform; the first part has the id of the delivery."""
+def part_delivery_id(delivery_id: DeliveryId, number: int, *, replaced: bool = False) -> DeliveryId:
+    """The id of a part at the platform; the first part has the id of the delivery. The message that
+    replaces one has an id of its own, because a platform that accepts an id only once would return
+    the message that is to be replaced."""
+    if replaced:
+        return DeliveryId(f"{delivery_id}.{number}r")
     return delivery_id if number < 2 else DeliveryId(f"{delivery_id}.{number}")
 
 

@@ -96,7 +96,7 @@ class SupportsEditing(Protocol):
     async def edit(self, change: MessageEdit) -> None:
         """Replace the text of a sent message. Repeating the same change has no further effect.
 
-        Raises a `SendError`: `SendRejected` if the message can no longer be changed.
+        Raises a `SendError`: `EditRefused` if the message can never be changed again.
         """
         ...
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from holdfast.core.errors import (
+    EditRefused,
     InvalidTransition,
     NotConnected,
     SendError,
@@ -332,8 +333,9 @@ class ReplyStream:
             return
         if sending or isinstance(error, SendRejected):
             self._mute()
-        if not isinstance(error, SendRejected):
-            # It is unknown what is shown, so the last edit is made in any case.
+        if isinstance(error, EditRefused) or not isinstance(error, SendRejected):
+            # The message is gone, or it is unknown what it shows: the last edit is made in any
+            # case. A platform that refuses that one, too, gets the text as a new message.
             self.shown_text = self._shown_reply_text = ""
 
     def _may_show(self, platform: Platform) -> bool:

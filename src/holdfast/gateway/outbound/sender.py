@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import (
+    EditRefused,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -147,7 +148,12 @@ class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
             return DeliveryOutcome(state=part.state, message_id=message_id, error=why)
         unknown = [str(each.number) for each in parts if each.state is not DeliveryState.SENT]
         if not unknown:
-            return DeliveryOutcome(state=DeliveryState.SENT, message_id=message_id)
+            replaced = [
+                f"sent as a new message: {each.replaced}" for each in parts if each.replaced
+            ]
+            return DeliveryOutcome(
+                state=DeliveryState.SENT, message_id=message_id, error="; ".join(replaced)
+            )
         why = "no receipt, and it was already sent again once"
         if self.count > 1:
             why = f"no receipt for part {', '.join(unknown)}, which was already sent again once"
@@ -294,16 +300,43 @@ class Sender:
                     )
                     outgoing = msgspec.structs.replace(outgoing, delivery=delivery)
                     continue
-                # The chat shows an incomplete message. It is not sent a second time: an edit that
-                # is refused now may be accepted later, and one that never is must be visible as a
-                # failure.
-                send_gate.hold(edit_retry(platform.capabilities.edit_interval).wait(failed_edits))
                 failed_edits += 1
-                refused = isinstance(error, SendRejected)
-                if failed_edits >= (MAX_REFUSED_EDITS if refused else MAX_UNANSWERED_EDITS):
-                    part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
-                    await self._commit_outcome(outgoing, part, error=str(error))
+                part = await self._after_failed_edit(outgoing, part, error, failed_edits)
+                if part.platform_message_id is not None:
+                    retry = edit_retry(platform.capabilities.edit_interval)
+                    send_gate.hold(retry.wait(failed_edits - 1))
         return part
+
+    async def _after_failed_edit(
+        self, outgoing: OutgoingPart, part: DeliveryPart, error: SendError, failed_edits: int
+    ) -> DeliveryPart:
+        """The part after an edit that left an incomplete message in the chat. An edit that is
+        refused now may be accepted later; the text of one that never is goes into a new message. An
+        edit without an answer may have been made, so its text is not sent a second time."""
+        refused = isinstance(error, SendRejected)
+        if isinstance(error, EditRefused) or (refused and failed_edits >= MAX_REFUSED_EDITS):
+            return await self._replace_message(outgoing, part, error)
+        if failed_edits >= MAX_UNANSWERED_EDITS:
+            part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
+            await self._commit_outcome(outgoing, part, error=str(error))
+        return part
+
+    async def _replace_message(
+        self, outgoing: OutgoingPart, part: DeliveryPart, error: SendError
+    ) -> DeliveryPart:
+        """Record that the message of the part can no longer be edited, before its text is sent as a
+        new one. Nothing of the new message was sent yet, so it carries no mark."""
+        about = {"action": "message_replaced", "session": outgoing.scope.session_id}
+        log.warning(
+            "Could not edit message %s of delivery %s: %s; sending its text as a new message",
+            part.platform_message_id,
+            outgoing.delivery_id,
+            error,
+            extra=about,
+        )
+        replaced = DeliveryPart(number=part.number, replaced=self._redact(str(error)))
+        await self._commit_outcome(outgoing, replaced, error=str(error))
+        return replaced
 
     async def attempt(
         self, outgoing: OutgoingPart, part: DeliveryPart, platform: Platform
@@ -315,7 +348,9 @@ class Sender:
         if part.platform_message_id is not None:
             return await self._edit(outgoing, part, platform, part.platform_message_id)
         can = platform.capabilities
-        delivery_id = part_delivery_id(outgoing.delivery_id, part.number)
+        delivery_id = part_delivery_id(
+            outgoing.delivery_id, part.number, replaced=bool(part.replaced)
+        )
         try:
             if part.outcome_unknown and (
                 found := await look_up_receipt(delivery_id, outgoing.address, platform)
@@ -393,7 +428,8 @@ class Sender:
         # An earlier attempt that arrived may show older text, and is edited then. If nothing can be
         # edited, or there was only one text, that text is final.
         earlier = part.outcome_unknown and platform.capabilities.can_resolve_unknown
-        may_be_old = earlier and not outgoing.alone and editor_of(platform) is not None
+        only_text = outgoing.alone or part.replaced
+        may_be_old = earlier and not only_text and editor_of(platform) is not None
         sent = msgspec.structs.replace(
             part,
             state=DeliveryState.SENT,

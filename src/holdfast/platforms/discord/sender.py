@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from holdfast.core.errors import EditRefused
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import Address, Button, MessageEdit, Outbound, Receipt
 from holdfast.core.ports.capabilities import WAITING_REACTION
@@ -51,9 +52,12 @@ class DiscordSender:
     async def edit(self, change: MessageEdit) -> None:
         channel = _channel(change.address)
         path = f"/channels/{channel}/messages/{change.platform_message_id}"
-        await self._client.call(
-            "PATCH", path, DiscordSentMessage, body=_content_fields(change.text)
-        )
+        try:
+            await self._client.call(
+                "PATCH", path, DiscordSentMessage, body=_content_fields(change.text)
+            )
+        except DiscordNotFound as error:
+            raise EditRefused("{error}", error=error) from error
 
     async def typing(self, address: Address) -> None:
         await self._client.call("POST", f"/channels/{_channel(address)}/typing", msgspec.Raw)

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.errors import (
     ConnectRefused,
+    EditRefused,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -59,6 +60,8 @@ _UNKNOWN_OUTCOME_ERRORS = frozenset(
 )
 _FORMAT_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 _UNCHANGED_ERRORS = frozenset({"already_reacted", "no_reaction"})
+# https://docs.slack.dev/reference/methods/chat.update#errors
+_EDIT_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 
 
 class SlackBadToken(NotConnected):
@@ -119,7 +122,8 @@ def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRej
         return BlocksRefused("Slack refused {method}: {error}", method=method, error=error)
     if error in _UNCHANGED_ERRORS:
         return ReactionUnchanged("Slack refused {method}: {error}", method=method, error=error)
-    return SendRejected("Slack refused {method}: {error}", method=method, error=error)
+    rejection = EditRefused if error in _EDIT_ERRORS else SendRejected
+    return rejection("Slack refused {method}: {error}", method=method, error=error)
 
 
 # https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md requests all of these. An

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
+from holdfast.core.errors import (
+    EditRefused,
+    NotConnected,
+    OutcomeUnknown,
+    SendRejected,
+    Throttled,
+)
 from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.secrets import Secret
@@ -24,6 +30,8 @@ _AUTHENTICATED_STATUSES = frozenset(
     {200, 400, 403, 429}
 )  # to responses that prove that the token is valid
 _DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
+# Of a message that was deleted, or can no longer be edited.
+_EDIT_REFUSALS = ("message to edit not found", "message can't be edited", "message_id_invalid")
 
 
 class TelegramBadToken(NotConnected):
@@ -218,4 +226,6 @@ def _to_error(method: str, status: int, response: TelegramResponse) -> Exception
     words = what.lower()
     if "message is not modified" in words:
         return TelegramNotModified(text)
+    if any(refusal in words for refusal in _EDIT_REFUSALS):
+        return EditRefused(text)
     return TelegramBadFormat(text) if "entit" in words else SendRejected(text)

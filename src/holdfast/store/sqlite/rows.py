@@ -339,6 +339,7 @@ def decode_part(row: Row) -> DeliveryPart:
         outcome_unknown=bool(row[3]),
         resends=row[4],
         platform_message_id=row[5],
+        replaced=row[6],
     )
 
 

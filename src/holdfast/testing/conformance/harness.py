@@ -104,6 +104,11 @@ class PlatformHarness(ABC):
         """The author of the message edits it."""
         raise NotSupported("people cannot edit their messages there")
 
+    async def delete_answer(self) -> None:
+        """Someone who may do so deletes the newest message of the bot. Called only where the
+        platform declares edits."""
+        raise NotSupported("the bot's messages cannot be deleted there")
+
     async def press(self, label: str) -> None:
         """Ann presses the button with that label below the newest message of the bot."""
         raise NotSupported("there are no buttons in this harness")

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import (
+    EditRefused,
     NotConnected,
     OutcomeUnknown,
     SendRejected,
@@ -69,6 +70,28 @@ async def a_sent_message_can_be_edited(harness: PlatformHarness) -> None:
         for _ in range(2):
             await platform.edit(change)
         await assert_shown(harness, "Hello")
+
+
+@ConformanceCheck
+async def an_edit_of_a_deleted_message_says_that_no_edit_will_be_accepted(
+    harness: PlatformHarness,
+) -> None:
+    """I4: then the reply is sent as a new message, and is not lost."""
+    platform = harness.platform
+    require(platform.capabilities.edit, "it declares no edits")
+    assert isinstance(platform, SupportsEditing)
+    async with connected(harness, RecordingIntake()):
+        receipt = await platform.send(make_outbound(harness, "Hel"))
+        await assert_shown(harness, "Hel")
+        await harness.delete_answer()
+        change = MessageEdit(
+            delivery_id=DeliveryId("d1"),
+            address=harness.address(),
+            platform_message_id=receipt.platform_message_id,
+            text="Hello",
+        )
+        with pytest.raises(EditRefused):
+            await platform.edit(change)
 
 
 @ConformanceCheck

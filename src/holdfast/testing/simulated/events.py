@@ -140,6 +140,7 @@ class VendorVerdict(StrEnum):
     REPEATED = "repeated"  # its delivery id was known: not sent again, and answered as before
     FLOOD = "flood"
     REFUSED = "refused"
+    GONE = "gone"  # of an edit: there is no such message, or it was deleted
     UNREACHABLE = "unreachable"
     RECEIPT_LOST = "receipt_lost"  # accepted, but the sender gets no answer
     MESSAGE_LOST = "message_lost"  # not accepted, and the sender gets no answer
@@ -238,6 +239,7 @@ class BotMessage(msgspec.Struct, frozen=True, kw_only=True):
     outgoing: SendRequest
     duplicate: bool
     edits: tuple[str, ...] = ()  # its text after each edit
+    deleted: bool = False
 
     @property
     def text(self) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core.errors import (
     AccountInUse,
     ConnectRefused,
+    EditRefused,
     NotConnected,
     OutcomeUnknown,
     SendRejected,
@@ -118,6 +119,8 @@ def to_receipt(reply: VendorReply) -> Receipt:
             )
         case VendorReply(verdict=VendorVerdict.REFUSED):
             raise SendRejected("the service refused the message: {error}", error=reply.error)
+        case VendorReply(verdict=VendorVerdict.GONE):
+            raise EditRefused("the service refused the edit: {error}", error=reply.error)
         case VendorReply(verdict=VendorVerdict.UNREACHABLE):
             raise NotConnected("the message was not sent: {error}", error=reply.error)
     raise OutcomeUnknown("the service gave no receipt; the message may have arrived")

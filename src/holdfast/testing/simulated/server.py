@@ -33,6 +33,7 @@ _HTTP_STATUS = {
     VendorVerdict.NOT_FOUND: 200,
     VendorVerdict.FLOOD: 429,
     VendorVerdict.REFUSED: 400,
+    VendorVerdict.GONE: 400,
     VendorVerdict.UNREACHABLE: 503,  # this vendor's word for: nothing was taken
 }
 

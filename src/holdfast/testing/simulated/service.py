@@ -182,9 +182,7 @@ class FaultInjector:
                 verdict=VendorVerdict.REFUSED, error="messages cannot be edited here"
             )
         if not known:
-            return VendorReply(
-                verdict=VendorVerdict.REFUSED, error=f"no bot sent {edit.message_id}"
-            )
+            return VendorReply(verdict=VendorVerdict.GONE, error=f"no bot sent {edit.message_id}")
         if self.consume("rejected_edits"):
             return VendorReply(verdict=VendorVerdict.REFUSED, error="this message cannot be edited")
         verdict = VendorVerdict.RECEIPT_LOST if self.consume("lost_edits") else VendorVerdict.TAKEN
@@ -289,7 +287,13 @@ class ChatLog:
         return None if earlier is None else earlier.message_id
 
     def by_bot(self, message_id: str) -> bool:
-        return message_id in self._sent_index
+        index = self._sent_index.get(message_id)
+        return index is not None and not self.sent[index].deleted
+
+    def delete(self, message_id: str) -> None:
+        """A moderator deletes a message of a bot."""
+        index = self._sent_index[message_id]
+        self.sent[index] = msgspec.structs.replace(self.sent[index], deleted=True)
 
     def replied(self, message_id: str) -> RepliedMessage | None:
         """A message as a reply to it quotes it; None: there is none with that id."""
@@ -381,6 +385,10 @@ class ChatService:
         say = self._chats.revise(revise.message_id, revise.text)
         kind = UpdateKind.DELETED if revise.text is None else UpdateKind.EDITED
         self._give_or_delay(revise.message_id, say, kind)
+
+    def delete_sent(self, message_id: str) -> None:
+        """A moderator deletes a message of a bot, which can then no longer be edited."""
+        self._chats.delete(message_id)
 
     def _give_or_delay(self, message_id: str, say: SayRequest, kind: UpdateKind) -> None:
         if self.faults.delay:

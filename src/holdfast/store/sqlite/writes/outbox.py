@@ -79,15 +79,18 @@ def settle_part(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, part: DeliveryPart, error: str, at: float
 ) -> None:
     """Settled as pending, the attempt took nothing to the platform: it was no resend. A part that
-    was found at the platform may have had no attempt in this file, as after restoring a backup."""
+    was found at the platform may have had no attempt in this file, as after restoring a backup.
+    Once its message is to be replaced, the part is as if it was never sent."""
     cursor.execute(
         "INSERT INTO parts (delivery_id, number, session_id, state, error, updated_at, final,"
-        " platform_message_id, doubtful)"
-        " SELECT id, ?2, session_id, ?3, ?4, ?5, ?6, ?7, ?3 = 'unknown' FROM outbox WHERE id = ?1"
+        " platform_message_id, doubtful, replaced)"
+        " SELECT id, ?2, session_id, ?3, ?4, ?5, ?6, ?7, ?3 = 'unknown', ?8"
+        " FROM outbox WHERE id = ?1"
         " ON CONFLICT DO UPDATE SET state = ?3, error = ?4, updated_at = ?5, final = ?6,"
-        " platform_message_id = coalesce(?7, platform_message_id),"
-        " resends = resends - (?3 = 'pending' AND state = 'sending' AND resends > 0),"
-        " doubtful = doubtful OR ?3 = 'unknown'",
+        " platform_message_id = iif(replaced <> ?8, ?7, coalesce(?7, platform_message_id)),"
+        " resends = iif(replaced <> ?8, 0,"
+        " resends - (?3 = 'pending' AND state = 'sending' AND resends > 0)),"
+        " doubtful = iif(replaced <> ?8, 0, doubtful OR ?3 = 'unknown'), replaced = ?8",
         (
             delivery_id,
             part.number,
@@ -96,6 +99,7 @@ def settle_part(
             at,
             part.final,
             part.platform_message_id,
+            part.replaced,
         ),
     )
     _require_delivery(cursor, delivery_id)
@@ -103,7 +107,7 @@ def settle_part(
 
 def read_parts(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[DeliveryPart, ...]:
     found = cursor.execute(
-        "SELECT number, state, final, doubtful, resends, platform_message_id FROM parts"
+        "SELECT number, state, final, doubtful, resends, platform_message_id, replaced FROM parts"
         " WHERE delivery_id = ? ORDER BY number",
         (delivery_id,),
     )

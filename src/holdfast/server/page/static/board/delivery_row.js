@@ -32,10 +32,10 @@ function To({ to, account }) {
   return html`<span class="clipped">${to}</span>${account !== "default" && html`<small>${account}</small>`}`;
 }
 
-function What({ text, kind, file, error, remedy, session_id, turn_id }) {
+function What({ state, text, kind, file, error, remedy, session_id, turn_id }) {
   return html`
     <span class="excerpt">${file && html`<code>${file}</code> `}${text || html`<em>${DELIVERY_KINDS[kind] ?? kind}</em>`}</span>
-    ${error && html`<small class="problem">${error}</small>`}
+    ${error && html`<small class=${state === "sent" ? "" : "problem"}>${error}</small>`}
     ${remedy && html`<small>${withCode(remedy)}</small>`}
     ${session_id && html`<small class="inline-links"><span>${DELIVERY_KINDS[kind] ?? kind}</span>
       <span>${_("session {session}", { session: html`<${SessionLink} id=${session_id} />` })}</span>${turn_id && html`<span>${_("turn {turn}", { turn: html`<${TurnLink} id=${turn_id} />` })}</span>`}</small>`}`;
