@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -45,6 +46,46 @@ def test_jobs_are_made_listed_run_and_removed(shared_gateway: CliGateway, cli: C
     gone = cli("jobs", "show", number, **shared_gateway.environ)
     assert gone.returncode == exit_codes.FAILED
     assert gone.stderr == f"error: There is no job {number}. `holdfast jobs list` lists all jobs.\n"
+
+
+def test_a_failing_job_is_a_problem_in_status_doctor_and_on_the_overview(
+    shared_gateway: CliGateway, cli: Cli
+) -> None:
+    """J4: all three read one source and agree, until a run succeeds; also without a gateway."""
+
+    def run(*args: str) -> str:
+        return cli(*args, **shared_gateway.environ).stdout
+
+    def problems() -> list[list[str]]:
+        """As the status, the doctor and the API of the page report them."""
+        findings = json.loads(run("doctor", "--json", "--skip", "model"))["findings"]
+        reported = json.loads(run("status", "--json"))["problems"]
+        request = urllib.request.Request(
+            f"{shared_gateway.address}/api/v1/status",
+            headers={"Authorization": f"Bearer {run('token').strip()}"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            shown = json.load(answer)["problems"]
+        return [
+            [each["what"] for each in of if f"job {number} " in each["what"]]
+            for of in (reported, findings, shown)
+        ]
+
+    name = "refused [times 1] [status 401] [then] [text fine]"
+    output = run("jobs", "add", "every weekday at 9", name, "--name", "news")
+    number = output.split(":")[0].removeprefix("Job ")
+    run("jobs", "run", number)
+    failed = wait_until_ended(lambda *args: run("jobs", *args), number)
+    assert failed["state"] == "failed" and failed["reason"]
+    row = next(line for line in run("jobs", "list").splitlines() if line.startswith(number))
+    assert "failed" in row and failed["reason"][:30] in run("jobs", "show", number)
+    (in_status,), (in_doctor,), (on_page,) = problems()
+    assert in_status == in_doctor == on_page
+    assert in_status.startswith(f"The last run of job {number} (news) failed: ")
+    assert in_status in run("status")
+    run("jobs", "pause", number)
+    assert problems() == [[], [], []], "a person has seen it"
+    run("jobs", "rm", number)
 
 
 def time_zone_far_from_nine(zone: str) -> bool:

@@ -420,6 +420,28 @@ async def test_a_run_begins_with_its_message_and_ends_with_it(
     )
 
 
+async def test_the_last_result_of_a_job_is_read_and_a_failed_one_is_a_failure(
+    store: Store, chat: StoreChat
+) -> None:
+    """J4: a run that was skipped has no result; a paused job is no failure."""
+    job = await added(store)
+    await store.write(plan(job, run_of(job, "r1"), run_of(job, "r2", due=110)))
+    assert await store.read(q.ListLastRuns(job_ids=[job.id])) == {}
+    accepted = await begin_run(store, job, "r1")
+    await chat.begin_turn(accepted, route=accepted.row.route)
+    end = InboxEnd(inbox_id=accepted.row.id, state=InboxState.FAILED, reason="no key")
+    await store.write(chat.turn_end(inbox_ends=(end,), messages=()))
+    await store.write(c.SkipRuns(job_id=job.id, principal=ANN, why="busy", run_id="r2"))
+    last = (await store.read(q.ListLastRuns(job_ids=[job.id, JobId(99)])))[job.id]
+    assert (last.id, last.state, last.reason) == ("r1", RunState.FAILED, "no key")
+    failures = await store.read(q.GetFailures(since=0.0))
+    (failing,) = failures.jobs
+    assert (failing.id, failing.name, failing.reason) == (job.id, "job k", "no key")
+    pause = JobChange(job_id=job.id, principal=ANN, kind=JobChangeKind.PAUSE)
+    await store.write(pause)
+    assert (await store.read(q.GetFailures(since=0.0))).jobs == ()
+
+
 async def test_old_runs_are_pruned_once_they_have_ended(store: Store) -> None:
     """J4: what waits stays."""
     job = await added(store)

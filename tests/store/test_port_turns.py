@@ -252,6 +252,10 @@ async def test_a_failed_delivery_is_queued_again_with_what_is_known_of_it(
             )
         )
     assert (await store.read(q.CountOutbox()))[DeliveryState.FAILED] == 1
+    failures = await store.read(q.GetFailures(since=2.0))
+    assert (failures.deliveries, failures.delivery_error) == (1, "no route")
+    assert failures.delivery_chat.startswith("sim:")
+    assert (await store.read(q.GetFailures(since=3.0))).deliveries == 0
     again = await store.write(requeue)
     assert again is not None
     assert (again.state, again.error, again.outcome_unknown) == (DeliveryState.PENDING, "", True)

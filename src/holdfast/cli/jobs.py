@@ -221,13 +221,14 @@ def print_jobs(home: Path, *, as_json: bool) -> None:
         click.echo(_('There are no jobs. `holdfast jobs add "every weekday at 9" TEXT` adds one.'))
     else:
         print_table(
-            [_("N"), _("NAME"), _("WHEN"), _("NEXT"), _("TO"), _("OWNER")],
+            [_("N"), _("NAME"), _("WHEN"), _("NEXT"), _("LAST RUN"), _("TO"), _("OWNER")],
             [
                 [
                     str(job.id),
                     sanitize(job.name),
                     sanitize(job.when),
                     _next_run_text(job),
+                    _last_run_text(job),
                     job.to,
                     sanitize(job.owner),
                 ]
@@ -250,6 +251,7 @@ def print_job(home: Path, number: int, *, as_json: bool) -> None:
         [
             (_("when"), _schedule_text(job)),
             (_("next"), _next_run_text(job)),
+            (_("last run"), _last_run_details(job)),
             (_("task"), sanitize(job.text)),
             (_("sent to"), _target_text(job)),
             (_("session"), job.session),
@@ -403,6 +405,21 @@ def _next_run_text(job: JobView) -> str:
     if job.paused:
         return _("paused")
     return format_time(job.next_due) if job.next_due is not None else _("finished")
+
+
+def _last_run_text(job: JobView) -> str:
+    if job.last_run is None:
+        return _("none")
+    return job.last_run.state
+
+
+def _last_run_details(job: JobView) -> str:
+    run = job.last_run
+    if run is None:
+        return _("none")
+    text = f"{_last_run_text(job)}, {format_time(run.ended_at)}"
+    detail = one_line(run.reason or run.text, width=_MAX_TEXT_WIDTH)
+    return f"{text}: {detail}" if detail else text
 
 
 def _target_text(job: JobView) -> str:

@@ -143,6 +143,7 @@ def test_a_job_is_made_run_paused_and_removed(gateway: SpawnedGateway, visit: Vi
     page.get_by_role("link", name="All jobs").click()
     row = page.get_by_role("row").filter(has_text="weather")
     row.get_by_text("paused").wait_for()
+    row.get_by_text("answered").wait_for()  # its last run
     row.get_by_role("link", name="weather").click()
     page.get_by_role("button", name="Remove…").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()

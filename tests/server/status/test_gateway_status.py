@@ -9,9 +9,15 @@ from tests.support.settable_clock import SettableClock
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
+from holdfast.core.ops.status import Failures
 from holdfast.core.ports.command import Query
 from holdfast.core.ports.store import StoreReader
-from holdfast.core.ports.store_queries import CountInbox, ListLastStops, ListOpenMessages
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    GetFailures,
+    ListLastStops,
+    ListOpenMessages,
+)
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.status.gateway_status import GatewayStatus
 
@@ -25,6 +31,7 @@ class FakeStoreReader:
         self.unblocked.set()
         self.closed = False
         self.open: dict[InboxId, float] = {}
+        self.failures = Failures(deliveries=1)
 
     async def read(self, query: Query[Any]) -> Any:
         match query:
@@ -35,6 +42,8 @@ class FakeStoreReader:
                 return {InboxState.ANSWERED: self.answered}
             case ListLastStops():
                 return []
+            case GetFailures():
+                return self.failures
             case ListOpenMessages(before=before):
                 return self.open_messages(before)
         raise AssertionError(f"the status does not read {query}")
@@ -76,6 +85,7 @@ async def test_the_last_counts_stay_while_the_store_fails() -> None:
     assert (await status.fresh_snapshot()).inbox_counts == {}
     status.use_store(cast(StoreReader, store))
     assert (await status.fresh_snapshot()).inbox_counts["answered"] == 1
+    assert (await status.fresh_snapshot()).failures == Failures(deliveries=1)
     store.closed = True
     assert (await status.fresh_snapshot()).inbox_counts["answered"] == 1
 

@@ -8,6 +8,8 @@ from holdfast.core.ops.status import (
     ALIVE_SECONDS,
     AccountStatus,
     EventLoopStatus,
+    FailingJob,
+    Failures,
     GatewaySnapshot,
     MachineStatus,
     Problem,
@@ -239,3 +241,18 @@ def test_a_disconnected_account_is_reported_with_its_next_retry() -> None:
     disconnected = problems_of(platforms=(away,))["account_disconnected"]
     assert disconnected.what == "telegram:work is not connected: there is nobody."
     assert "next in 20 s" in disconnected.remedy
+
+
+def test_failing_jobs_and_failed_deliveries_are_problems_with_their_reason() -> None:
+    job = FailingJob(id=3, name="news", reason="the model refused the key.", ended_at=NOW)
+    found = problems_of(
+        failures=Failures(
+            jobs=(job,), deliveries=2, delivery_chat="slack:C1", delivery_error="file too large"
+        )
+    )
+    failing = found["job_failed"]
+    assert failing.what == "The last run of job 3 (news) failed: the model refused the key."
+    assert "holdfast jobs run 3" in failing.remedy
+    assert found["delivery_failed"].what == (
+        "2 deliveries failed within the last day, the last to slack:C1: file too large."
+    )

@@ -24,7 +24,9 @@ from holdfast.cli.doctor.finding import (
     HealthCheck,
     HealthFinding,
     ok_finding,
+    problem_finding,
 )
+from holdfast.cli.status.command import parse_status
 from holdfast.config.home import process_environment
 from holdfast.core.config.settings import (
     BackupSettings,
@@ -37,6 +39,8 @@ from holdfast.core.text.locale_format import format_duration, format_size
 from holdfast.core.text.translation import N_, _, _n
 from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
+from holdfast.server.local.status_client import read_status_report
+from holdfast.server.status.problems import disk_problem_level
 from holdfast.service.supervisors.backend import SupervisorBackend
 from holdfast.service.supervisors.drift import repair_command
 from holdfast.service.supervisors.installed_units import (
@@ -50,7 +54,6 @@ from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 _BUBBLEWRAP_REMEDY = N_(
     "Install bubblewrap, for a sandbox (Debian, Ubuntu: apt install bubblewrap)."
 )
-_LOW_DISK_BYTES, _FULL_DISK_BYTES = 1_000_000_000, 100_000_000
 
 
 def check_home(examined: ExaminedHome) -> Iterable[HealthFinding]:
@@ -135,6 +138,26 @@ def check_lock(examined: ExaminedHome) -> Iterable[HealthFinding]:
         )
 
 
+# What checks of their own report, with a remedy that fits a stopped gateway, too.
+_CHECKED_ELSEWHERE = ("hanging", "unit_drift", "disk_low", "config_invalid")
+
+
+def check_gateway(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    """The problems that `holdfast status` and the dashboard show."""
+    if not examined.running:
+        yield ok_finding(_("Accounts are checked only while a gateway runs."))
+        return
+    try:
+        report = parse_status(read_status_report(examined.paths))
+    except GatewayDown as down:
+        yield ok_finding(down.for_person())  # the check of the lock reports a gateway that hangs
+        return
+    problems = [each for each in report.problems if each.code not in _CHECKED_ELSEWHERE]
+    yield from map(problem_finding, problems)
+    if not problems:
+        yield ok_finding(_("Every account is connected, and no job or delivery has failed."))
+
+
 def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
     """Files that a killed process leaves behind. They do not prevent a start but are confusing."""
     if examined.running:
@@ -167,15 +190,17 @@ def _remove_leftover(home: Path, path: Path) -> str:
 
 
 def check_disk(examined: ExaminedHome) -> Iterable[HealthFinding]:
-    free = shutil.disk_usage(examined.home).free
+    disk = shutil.disk_usage(examined.home)
+    free = disk.free
     text = _("The disk of {home} has {size} of free space.").format(
         home=examined.home, size=format_size(free)
     )
-    if free >= _LOW_DISK_BYTES:
+    level = disk_problem_level(free=free, size=disk.total)
+    if level is None:
         yield ok_finding(text)
         return
     yield HealthFinding(
-        level=FindingLevel.PROBLEM if free < _FULL_DISK_BYTES else FindingLevel.WARNING,
+        level=FindingLevel(level.value),
         what=text,
         why=_("If the disk is full, messages are refused until there is space."),
         remedy=_(
@@ -316,6 +341,7 @@ CHECKS: Mapping[str, HealthCheck] = {
     "lock": check_lock,
     "leftovers": check_leftovers,
     "database": check_database,
+    "gateway": check_gateway,
     "backups": check_backups,
     "units": check_units,
     "sandbox": check_sandbox,

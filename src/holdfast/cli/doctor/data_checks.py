@@ -13,17 +13,25 @@ from holdfast.cli.backup import backup_dir, staging_dir_beside
 from holdfast.cli.common.connection import api_client_for, query_api
 from holdfast.cli.common.offline import query_store
 from holdfast.cli.common.output import sanitize
-from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthFinding, ok_finding
+from holdfast.cli.doctor.finding import (
+    ExaminedHome,
+    FindingLevel,
+    HealthFinding,
+    ok_finding,
+    problem_finding,
+)
 from holdfast.cli.restore import LOCK_PURPOSE, recover_under_lock, restore_under_lock
 from holdfast.cli.search import REBUILD_TIMEOUT, request_rebuild
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ops.backup import InvalidBackup
+from holdfast.core.ops.status import FAILURES_SHOWN_FOR, Failures
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_queries import GetSearchStatus
+from holdfast.core.ports.store_queries import GetFailures, GetSearchStatus
 from holdfast.core.text.locale_format import format_duration
 from holdfast.core.text.translation import _, _n
 from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search_index_view
+from holdfast.server.status.problems import failure_problems
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
 from holdfast.store.sqlite.connection import check_closed_store
@@ -43,6 +51,7 @@ class DatabaseReport(msgspec.Struct, frozen=True, kw_only=True):
     search: SearchIndexView
     search_problem: str = ""
     behind: bool = False
+    failures: Failures = Failures()  # of a gateway that is down; a running one reports its own
 
 
 def inspect_database(examined: ExaminedHome) -> DatabaseReport:
@@ -55,9 +64,14 @@ def inspect_database(examined: ExaminedHome) -> DatabaseReport:
         return DatabaseReport(
             problems=found.problems, search=_EMPTY_SEARCH, behind=found.needs_migration
         )
-    return query_store(examined.home, _read_search_state, purpose=_LOCK_PURPOSE) or DatabaseReport(
+    return query_store(examined.home, _read_report, purpose=_LOCK_PURPOSE) or DatabaseReport(
         problems=[], search=_EMPTY_SEARCH
     )
+
+
+async def _read_report(store: Store) -> DatabaseReport:
+    failures = await store.read(GetFailures(since=time.time() - FAILURES_SHOWN_FOR))
+    return msgspec.structs.replace(await _read_search_state(store), failures=failures)
 
 
 async def _read_search_state(store: Store) -> DatabaseReport:
@@ -204,6 +218,7 @@ def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
     yield _file_finding(examined, found)
     if not (found.problems or found.behind):
         yield _search_finding(examined, found)
+    yield from map(problem_finding, failure_problems(found.failures))
 
 
 def _file_finding(examined: ExaminedHome, report: DatabaseReport) -> HealthFinding:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import Config
+from holdfast.core.ops.status import Problem
 from holdfast.system.paths import Paths
 
 
@@ -42,6 +43,12 @@ class HealthFinding:
 
 def ok_finding(what: str) -> HealthFinding:
     return HealthFinding(level=FindingLevel.OK, what=what)
+
+
+def problem_finding(problem: Problem) -> HealthFinding:
+    """A problem of the status as a finding."""
+    level = FindingLevel(problem.level.value)
+    return HealthFinding(level=level, what=problem.what, remedy=problem.remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

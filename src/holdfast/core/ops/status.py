@@ -8,6 +8,8 @@ from holdfast.core.config.versions import ConfigStatus
 from holdfast.core.ops.account import AccountState
 from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
 
+MAX_FAILING_JOBS = 20  # in a status
+FAILURES_SHOWN_FOR = 86_400.0  # seconds for which a failed delivery is a problem
 ALIVE_SECONDS = 90.0  # seconds for which a round trip proves that a platform is connected
 
 
@@ -109,6 +111,25 @@ class BackupStatus(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class FailingJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose last run failed, with the reason of the failure."""
+
+    id: int
+    name: str
+    reason: str
+    ended_at: float
+
+
+class Failures(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that failed and needs attention. `deliveries`: failed ones of the last day; the chat and
+    the error are those of the last one."""
+
+    jobs: tuple[FailingJob, ...] = ()  # at most `MAX_FAILING_JOBS`, the last failure first
+    deliveries: int = 0
+    delivery_chat: str = ""
+    delivery_error: str = ""
+
+
 class HourStats(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of the last hour. Latencies are the mean and the worst, in seconds."""
 
@@ -144,6 +165,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     outbox: int = 0
     outbox_since: float | None = None  # since when the oldest delivery is next
     undeliverable: dict[str, int] = {}  # of those, for accounts that are not configured
+    failures: Failures = Failures()
     last_hour: HourStats = HourStats()
     agents: AgentCacheStatus = AgentCacheStatus()
     subagents: dict[str, int] = {}

@@ -31,7 +31,7 @@ from holdfast.core.messages.transcript import (
     TranscriptRecord,
 )
 from holdfast.core.ops.stats import MinuteStats
-from holdfast.core.ops.status import Workload
+from holdfast.core.ops.status import Failures, Workload
 from holdfast.core.people.approval import Approval, ApprovalRule
 from holdfast.core.people.audit import (
     AuditCheckResult,
@@ -310,6 +310,13 @@ class GetWorkload(Query[Workload], frozen=True, kw_only=True):
     pass
 
 
+class GetFailures(Query[Failures], frozen=True, kw_only=True):
+    """Jobs whose last run failed, and deliveries that failed since then. A paused job is left out,
+    and so is one without further runs that failed earlier."""
+
+    since: float
+
+
 class ListRunners(Query[list[RunnerRow]], frozen=True, kw_only=True):
     pass
 
@@ -402,6 +409,12 @@ class ListJobs(Query[list[Job]], frozen=True, kw_only=True):
     principal: PrincipalId | None = None
     limit: int
     offset: int = 0
+
+
+class ListLastRuns(Query[Mapping[JobId, JobRun]], frozen=True, kw_only=True):
+    """The last run of each of these jobs that has ended. Skipped runs do not count."""
+
+    job_ids: Sequence[JobId]
 
 
 class ListDueJobs(Query[list[Job]], frozen=True, kw_only=True):

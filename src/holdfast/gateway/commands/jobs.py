@@ -51,8 +51,8 @@ async def cmd_cron(context: JobContext, request: CommandRequest) -> None:
 
 
 async def _list_jobs(context: JobContext, request: CommandRequest, requester: JobRequester) -> None:
-    jobs = await context.jobs.list_jobs(requester)
-    lines = [*turn_jobs.job_lines(jobs, busy=context.jobs.running.ids)]
+    jobs, last_runs = await context.jobs.list_jobs(requester)
+    lines = [*turn_jobs.job_lines(jobs, last_runs, busy=context.jobs.running.ids)]
     none = _("There are no jobs. Add one with: {command}").format(
         command='/cron add "every weekday at 9" TEXT'
     )

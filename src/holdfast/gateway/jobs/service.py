@@ -4,7 +4,7 @@ The person who made a job owns it; operators see and change all. For anyone else
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -39,7 +39,7 @@ from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AddJob, SkipRuns
-from holdfast.core.ports.store_queries import GetJob, ListJobRuns, ListJobs
+from holdfast.core.ports.store_queries import GetJob, ListJobRuns, ListJobs, ListLastRuns
 from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.accounts.registry import PlatformRegistry, normalise_chat_id
@@ -285,10 +285,12 @@ class JobService:
         """Write a change that `prepare_change` has checked."""
         await self._store.write(change)
 
-    async def list_jobs(self, requester: JobRequester) -> list[Job]:
-        return await self._store.read(
+    async def list_jobs(self, requester: JobRequester) -> tuple[list[Job], Mapping[JobId, JobRun]]:
+        """The jobs, and the last run of each that has ended."""
+        jobs = await self._store.read(
             ListJobs(principal=_visible_owner(requester), limit=_MAX_LISTED)
         )
+        return jobs, await self._store.read(ListLastRuns(job_ids=[job.id for job in jobs]))
 
     async def find(self, job_id: int, requester: JobRequester) -> Job:
         job = await self._store.read(GetJob(job_id=JobId(job_id)))

@@ -1,6 +1,6 @@
 """Jobs on behalf of one turn, and jobs and runs as text for people and models."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.jobs.job import (
@@ -9,6 +9,7 @@ from holdfast.core.jobs.job import (
     ORIGIN,
     Job,
     JobChangeKind,
+    JobId,
     JobRequest,
     JobRun,
     JobSpec,
@@ -64,11 +65,22 @@ def job_created_text(job: Job, *, now: float) -> str:
     return "\n".join(lines)
 
 
-def job_lines(jobs: Iterable[Job], *, busy: Iterable[int] = ()) -> Iterator[str]:
+def job_lines(
+    jobs: Iterable[Job], last_runs: Mapping[JobId, JobRun], *, busy: Iterable[int] = ()
+) -> Iterator[str]:
     """In the language of the context."""
     running = frozenset(busy)
     for job in jobs:
-        yield f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, running)}"
+        line = f"{job.id}. {job.spec.name} - {job.spec.schedule.text}, {_job_state(job, running)}"
+        yield f"{line}; {_last_result(last_runs[job.id])}" if job.id in last_runs else line
+
+
+def _last_result(run: JobRun) -> str:
+    if run.state is not RunState.FAILED:
+        return _("last run: {state}").format(state=_(_RUN_STATE_TEXTS[run.state]))
+    return _("last run FAILED: {reason}").format(
+        reason=shorten(_(run.reason) if run.reason else "")
+    )
 
 
 def run_lines(runs: Iterable[JobRun], job: Job) -> Iterator[str]:
@@ -141,10 +153,8 @@ class TurnJobs:
         return job_created_text(job, now=self._jobs.clock.now())
 
     async def list_jobs(self) -> str:
-        return (
-            "\n".join(job_lines(await self._jobs.list_jobs(self._requester)))
-            or "There are no jobs."
-        )
+        jobs, last_runs = await self._jobs.list_jobs(self._requester)
+        return "\n".join(job_lines(jobs, last_runs)) or "There are no jobs."
 
     async def change_job(self, job_id: int, kind: JobChangeKind) -> str:
         job, change = await self._jobs.prepare_change(job_id, kind, self._requester)

@@ -7,10 +7,15 @@ from typing import Any, TypeVar
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.ops.status import GatewaySnapshot
+from holdfast.core.ops.status import FAILURES_SHOWN_FOR, GatewaySnapshot
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
-from holdfast.core.ports.store_queries import CountInbox, ListLastStops, ListOpenMessages
+from holdfast.core.ports.store_queries import (
+    CountInbox,
+    GetFailures,
+    ListLastStops,
+    ListOpenMessages,
+)
 from holdfast.core.turns.stop import StopOrder
 
 RUNNING = "running"
@@ -81,15 +86,19 @@ class GatewayStatus:
     async def fresh_snapshot(self) -> GatewaySnapshot:
         """The same with fresh values from the store; with the last ones if it cannot be read."""
         if self._reads is not None:
-            counts, stops, orphaned = await asyncio.gather(
+            since = self._clock.now() - FAILURES_SHOWN_FOR
+            counts, stops, orphaned, failures = await asyncio.gather(
                 _none_if_store_closed(self._reads.read(CountInbox())),
                 _none_if_store_closed(self._reads.read(ListLastStops(limit=_STOPS_SHOWN))),
                 _none_if_store_closed(self._count_orphaned(self._reads)),
+                _none_if_store_closed(self._reads.read(GetFailures(since=since))),
             )
             if counts is not None:
                 self._from_store["inbox_counts"] = inbox_totals(counts)
             if stops is not None:
                 self._from_store["restarts"] = tuple(stops)
+            if failures is not None:
+                self._from_store["failures"] = failures
             if orphaned is not None:
                 self._from_store |= orphaned
         return self.snapshot()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.core.ops.account import AccountState
-from holdfast.core.ops.status import AccountStatus, Problem, ProblemLevel, StatusReport
+from holdfast.core.ops.status import AccountStatus, Failures, Problem, ProblemLevel, StatusReport
 from holdfast.core.text.translation import _, _n
 from holdfast.core.turns.stop import StopKind
 
@@ -30,6 +30,7 @@ def find_problems(report: StatusReport, *, now: float) -> tuple[Problem, ...]:
         *_platforms(report, now),
         *_outbox(report, now),
         *_undeliverable(report),
+        *failure_problems(report.snapshot.failures),
         *_crashes(report, now),
         *_files(report),
         *_backup(report),
@@ -115,12 +116,22 @@ def _orphaned_messages(report: StatusReport, now: float) -> Iterator[Problem]:
     )
 
 
+def disk_problem_level(*, free: int, size: int) -> ProblemLevel | None:
+    """None: there is enough space."""
+    if free >= MIN_DISK and free >= MIN_DISK_SHARE * size:
+        return None
+    return ProblemLevel.PROBLEM if free < DISK_FULL else ProblemLevel.WARNING
+
+
 def _disk(report: StatusReport) -> Iterator[Problem]:
     free, size = report.machine.disk_free, report.machine.disk_size
-    if free is None or size is None or (free >= MIN_DISK and free >= MIN_DISK_SHARE * size):
+    if free is None or size is None:
+        return
+    level = disk_problem_level(free=free, size=size)
+    if level is None:
         return
     yield Problem(
-        level=ProblemLevel.PROBLEM if free < DISK_FULL else ProblemLevel.WARNING,
+        level=level,
         code="disk_low",
         what=_("The disk of the home has {free:,.0f} MB left ({percent:.0f} %).").format(
             free=free / _MB, percent=100 * free / size
@@ -226,6 +237,41 @@ def _undeliverable(report: StatusReport) -> Iterator[Problem]:
                 "failed."
             ),
         )
+
+
+def failure_problems(failures: Failures) -> Iterator[Problem]:
+    """Also for a gateway that does not run: this is stored."""
+    for job in failures.jobs:
+        yield Problem(
+            level=ProblemLevel.WARNING,
+            code="job_failed",
+            what=_("The last run of job {number} ({name}) failed: {reason}.").format(
+                number=job.id, name=job.name, reason=_shown(job.reason)
+            ),
+            remedy=_(
+                "`holdfast jobs history {number}` shows its runs, `holdfast jobs run {number}` "
+                "runs it again."
+            ).format(number=job.id),
+        )
+    if failures.deliveries:
+        yield Problem(
+            level=ProblemLevel.WARNING,
+            code="delivery_failed",
+            what=_n(
+                "{n} delivery failed within the last day, to {chat}: {error}.",
+                "{n} deliveries failed within the last day, the last to {chat}: {error}.",
+                failures.deliveries,
+            ).format(
+                n=failures.deliveries,
+                chat=failures.delivery_chat,
+                error=_shown(failures.delivery_error),
+            ),
+            remedy=_("The outbox of the dashboard shows them, and can send them again."),
+        )
+
+
+def _shown(reason: str) -> str:
+    return reason.rstrip(".") or _("no reason is known")
 
 
 def _configuration(report: StatusReport) -> Iterator[Problem]:

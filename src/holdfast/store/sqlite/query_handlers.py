@@ -290,7 +290,14 @@ QUERY_HANDLERS: Mapping[type[Query[Any]], Handler] = dict(
         _handle(q.CountWaitingRuns, lambda cursor, x: jobs.count_waiting_runs(cursor, x.job_id)),
         _handle(q.ListRunningRuns, lambda cursor, _: jobs.running_runs(cursor)),
         _handle(q.ListJobRuns, lambda cursor, x: jobs.runs(cursor, x.job_id, limit=x.limit)),
+        _handle(q.ListLastRuns, lambda cursor, x: jobs.last_runs(cursor, tuple(x.job_ids))),
         _handle(q.GetJobRun, lambda cursor, x: jobs.job_run(cursor, x.run_id)),
+        _handle(
+            q.GetFailures,
+            lambda cursor, x: outbox.failures(
+                cursor, x.since, jobs=jobs.failing_jobs(cursor, since=x.since)
+            ),
+        ),
         _handle(q.GetWorkload, lambda cursor, _: jobs.workload(cursor)),
         # People.
         _handle(q.GetPairings, lambda cursor, _: pairing.read_pairings(cursor)),

@@ -19,7 +19,7 @@ from holdfast.core.jobs.schedule import InvalidSchedule
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
-from holdfast.core.ports.store_queries import GetJob, GetJobRun, ListJobRuns, ListJobs
+from holdfast.core.ports.store_queries import GetJob, GetJobRun, ListJobRuns, ListJobs, ListLastRuns
 from holdfast.gateway.access import principal_of
 from holdfast.gateway.jobs.service import JobRequester, JobService
 from holdfast.server.api.context import ApiContext
@@ -51,8 +51,11 @@ async def list_jobs(context: ApiContext, call: ApiCall[JobsQuery, None]) -> web.
     asked = call.query
     found = await context.store.read(ListJobs(limit=asked.limit + 1, offset=asked.offset))
     busy, shown = frozenset(_job_service(context).running.ids), found[: asked.limit]
+    last = await context.store.read(ListLastRuns(job_ids=[job.id for job in shown]))
     # In a thread: computing the next times of a thousand jobs takes long.
-    views = await asyncio.to_thread(lambda: [job_view(j, running=j.id in busy) for j in shown])
+    views = await asyncio.to_thread(
+        lambda: [job_view(j, running=j.id in busy, last_run=last.get(j.id)) for j in shown]
+    )
     return context.respond(JobList(jobs=views, more=len(found) > asked.limit))
 
 
@@ -77,11 +80,11 @@ async def add_job(context: ApiContext, call: ApiCall[NoQuery, JobParams]) -> web
         raise bad_request(error, param="when") from None
     except JobRefused as error:
         raise bad_request(error) from None
-    return context.respond(job_view(job, running=False), status=201)
+    return context.respond(job_view(job, running=False, last_run=None), status=201)
 
 
 async def read_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    return _job_response(context, await _find_job(context, call.path_param("id")))
+    return await _job_response(context, await _find_job(context, call.path_param("id")))
 
 
 async def change_job(context: ApiContext, call: ApiCall[NoQuery, JobPatch]) -> web.Response:
@@ -93,7 +96,7 @@ async def change_job(context: ApiContext, call: ApiCall[NoQuery, JobPatch]) -> w
         await _change_state(
             context, job, JobChangeKind.PAUSE if call.body.paused else JobChangeKind.RESUME
         )
-    return _job_response(context, await _find_job(context, call.path_param("id")))
+    return await _job_response(context, await _find_job(context, call.path_param("id")))
 
 
 async def remove_job(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
@@ -172,8 +175,10 @@ async def _find_job(context: ApiContext, name: str) -> Job:
     return job
 
 
-def _job_response(context: ApiContext, job: Job) -> web.Response:
-    return context.respond(job_view(job, running=job.id in _job_service(context).running))
+async def _job_response(context: ApiContext, job: Job) -> web.Response:
+    last = await context.store.read(ListLastRuns(job_ids=[job.id]))
+    running = job.id in _job_service(context).running
+    return context.respond(job_view(job, running=running, last_run=last.get(job.id)))
 
 
 def _job_service(context: ApiContext) -> JobService:

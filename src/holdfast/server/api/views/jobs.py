@@ -41,8 +41,8 @@ class JobParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_due` None: there is no further run. `upcoming`: the next times in its own time zone, as
-    2026-12-01T09:00+01:00; none while it is paused."""
+    """`last_run`: the last one that ended. `next_due` None: there is no further run. `upcoming`:
+    the next times in its own time zone, as 2026-12-01T09:00+01:00; none while it is paused."""
 
     id: int
     name: str
@@ -62,6 +62,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     next_due: int | None
     upcoming: list[str] = []
     made_at: float
+    last_run: "JobRunView | None" = None
 
 
 class JobList(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ class JobRunView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def job_view(job: Job, *, running: bool) -> JobView:
+def job_view(job: Job, *, running: bool, last_run: JobRun | None) -> JobView:
     spec = job.spec
     return JobView(
         id=job.id,
@@ -135,6 +136,7 @@ def job_view(job: Job, *, running: bool) -> JobView:
         next_due=job.next_due,
         upcoming=_upcoming(job),
         made_at=job.made_at,
+        last_run=None if last_run is None else run_view(last_run),
     )
 
 

@@ -1,6 +1,7 @@
 """Queries about jobs and their runs, and the counts of work that is pending or running besides
 turns."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import apsw
@@ -10,7 +11,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.jobs.job import Job, JobId, JobRun, JobSpec, RunCause, RunState, WaitingRun
 from holdfast.core.messages.inbox import InboxRow, InboxState
 from holdfast.core.messages.transcript import AssistantMessage
-from holdfast.core.ops.status import Workload
+from holdfast.core.ops.status import MAX_FAILING_JOBS, FailingJob, Workload
 from holdfast.store.sqlite import rows
 
 Row = tuple[Any, ...]
@@ -126,6 +127,35 @@ def runs(cursor: apsw.Cursor, job_id: JobId, *, limit: int) -> list[JobRun]:
         (job_id, limit),
     )
     return [_decode_run(row) for row in found]
+
+
+# Skipped runs have no message.
+_LAST_ENDED_RUN = """(SELECT r.id FROM job_runs r JOIN inbox i ON i.id = r.inbox_id
+    WHERE r.job_id = {job} AND i.ended_at IS NOT NULL
+    ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT 1)"""
+
+
+def last_runs(cursor: apsw.Cursor, job_ids: tuple[JobId, ...]) -> Mapping[JobId, JobRun]:
+    found = cursor.execute(
+        f"{_RUNS_QUERY} WHERE r.id IN"
+        f" (SELECT {_LAST_ENDED_RUN.format(job='x.value')} FROM json_each(?) x)",
+        (msgspec.json.encode(job_ids).decode(),),
+    )
+    return {run.job_id: run for run in map(_decode_run, found)}
+
+
+def failing_jobs(cursor: apsw.Cursor, *, since: float) -> tuple[FailingJob, ...]:
+    found = cursor.execute(
+        "SELECT j.id, j.body ->> '$.name', i.reason, i.ended_at FROM jobs j"
+        f" JOIN job_runs l ON l.id = {_LAST_ENDED_RUN.format(job='j.id')}"
+        " JOIN inbox i ON i.id = l.inbox_id"
+        " WHERE j.paused = 0 AND i.state = 'failed' AND (j.next_due IS NOT NULL OR i.ended_at > ?)"
+        " ORDER BY i.ended_at DESC LIMIT ?",
+        (since, MAX_FAILING_JOBS),
+    )
+    return tuple(
+        FailingJob(id=row[0], name=row[1], reason=row[2] or "", ended_at=row[3]) for row in found
+    )
 
 
 def job_run(cursor: apsw.Cursor, run_id: str) -> JobRun | None:

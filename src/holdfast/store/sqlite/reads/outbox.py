@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast.core.ids import DeliveryId, InboxId, TurnId
 from holdfast.core.messages.inbox import InboxState
-from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, StartedDelivery
+from holdfast.core.messages.outbox import Address, DeliveryRow, DeliveryState, StartedDelivery
+from holdfast.core.ops.status import FailingJob, Failures
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.reads import inbox
 from holdfast.store.sqlite.writes import outbox
@@ -114,3 +115,21 @@ def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
     ):
         counts[DeliveryState(state)] += count
     return counts
+
+
+def failures(cursor: apsw.Cursor, since: float, *, jobs: tuple[FailingJob, ...]) -> Failures:
+    """The deliveries that failed since then, with these jobs."""
+    found = cursor.execute(
+        f"SELECT count(*), max(updated_at), address, error FROM {_NOT_SENT}"
+        " AND state = 'failed' AND updated_at > ?",  # columns beside max() are those of its row
+        (since,),
+    ).fetchone()
+    if found is None or not found[0]:
+        return Failures(jobs=jobs)
+    address = msgspec.json.decode(str(found[2]), type=Address)
+    return Failures(
+        jobs=jobs,
+        deliveries=int(str(found[0])),
+        delivery_chat=f"{address.platform}:{address.chat_id}",
+        delivery_error=str(found[3] or ""),
+    )

@@ -17,11 +17,16 @@ const STATES = {
   skipped: _("skipped"),
   forgotten: _("forgotten"),
 };
+/** The state of a run, as a badge. */
+export function RunState({ state }) {
+  return html`<span class=${`badge ${LOOKS[state] ?? ""}`}>${STATES[state] ?? state}</span>`;
+}
+
 const LOOKS = { answered: "good", failed: "bad", running: "good", stopped: "paused", skipped: "paused", forgotten: "paused" };
 const COLUMNS = [
   { name: "due", label: _("When"), of: ({ due_at }) => html`<${Moment} at=${due_at} />` },
   { name: "cause", label: _("Reason"), of: ({ cause }) => CAUSES[cause] ?? cause },
-  { name: "state", label: _("State"), of: ({ state }) => html`<span class=${`badge ${LOOKS[state] ?? ""}`}>${STATES[state] ?? state}</span>` },
+  { name: "state", label: _("State"), of: RunState },
   { name: "took", label: _("Took"), tone: "figure", of: ({ due_at, ended_at }) => (ended_at === null ? "–" : lasted(Math.max(0, ended_at - due_at))) },
   { name: "said", label: _("Result"), tone: "words", of: RunResult },
 ];

@@ -8,6 +8,8 @@ import { addressOf, queryParams } from "./url_query.js";
 import { JobPage, jobStatus } from "./job.js";
 import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
+import { RunState } from "./job_runs.js";
+import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 
 const EVERY = 10; // seconds; no event announces a scheduled run
@@ -18,6 +20,7 @@ const COLUMNS = [
   { name: "state", label: _("State"), of: (job) => html`<${JobBadge} job=${job} />` },
   { name: "when", label: _("When"), of: ({ when, cron }) => html`${when}${cron && cron !== when && html`<small><code>${cron}</code></small>`}` },
   { name: "next", label: _("Next"), of: (job) => html`<${Due} job=${job} at=${job.upcoming[0]} />` },
+  { name: "last", label: _("Last run"), tone: "words", of: LastRun },
   { name: "to", label: _("Answer to"), of: ({ to, silent }) => html`${to}${silent && html`<small title=${_("sends only if there is something to report")}>${_("silent")}</small>`}` },
 ];
 
@@ -62,6 +65,12 @@ function Teaching() {
 
 function Job({ id, name, text }) {
   return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="excerpt">${text}</small>`}`;
+}
+
+export function LastRun({ last_run }) {
+  if (!last_run) return _("none yet");
+  return html`<${RunState} state=${last_run.state} /> <${Moment} at=${last_run.ended_at} />
+    ${last_run.reason && html`<small class="problem">${last_run.reason}</small>`}`;
 }
 
 function JobBadge({ job }) {

@@ -9,6 +9,7 @@ const LEVELS = { problem: _("Problem"), warning: _("Warning") };
 const PLACES = {
   orphaned_messages: "restarts", crash_loop: "restarts", config_invalid: "settings", config_pending_restart: "settings",
   account_blocked: "platforms", account_disconnected: "platforms", outbox_stuck: "outbox", account_removed: "outbox",
+  delivery_failed: "outbox", job_failed: "jobs",
 };
 
 export function Problems({ problems }) {
