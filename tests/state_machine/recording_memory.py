@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import Message
-from holdfast.core.people.memory import MemoryHook, MemorySubject
+from holdfast.core.people.memory import MemoryHook, MemorySubject, SessionEnd
 
 
 class RecordingMemory:
@@ -26,6 +26,6 @@ class RecordingMemory:
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         self.synced_turns.append((subject.session_id, user))
 
-    async def on_session_end(self, subject: MemorySubject) -> None: ...
+    async def on_session_end(self, subject: SessionEnd) -> None: ...
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None: ...
     async def shutdown(self) -> None: ...

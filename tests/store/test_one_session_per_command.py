@@ -300,7 +300,7 @@ async def test_memory_and_subagents(
     await harness.store.write(
         NoteEdit(action="add", owner=owner, text="tea", max_chars=500, at=1.0)
     )
-    tracking.check(c.EnableMemory, c.ClaimMemoryTurn, c.ClaimMemoryEnd, NoteEdit)
+    tracking.check(c.EnableMemory, c.ClaimMemoryTurn, c.RequestMemoryEnd, NoteEdit)
 
 
 async def test_pairing(harness: GatewayHarness, tracking: Tracking) -> None:

@@ -290,8 +290,48 @@ async def test_a_memory_provider_is_told_of_each_turn_and_each_end_once(
     claim = c.ClaimMemoryTurn(session_id=SESSION, turn_id=TURN, provider="notes")
     assert [await store.write(claim), await store.write(claim)] == [True, False]
     assert await store.read(q.ListUnsyncedTurns(provider="notes")) == []
-    end = c.ClaimMemoryEnd(session_id=SESSION)
-    assert [await store.write(end), await store.write(end)] == [OWNER, None]
+
+
+async def test_an_end_is_unreported_until_its_provider_has_processed_it(
+    store: Store, chat: StoreChat
+) -> None:
+    """C5: an end is requested once after each activity; a later one replaces one that is
+    unreported, and is not removed by the report of the earlier one."""
+    row = await chat.say("remember the milk")
+    await chat.begin_turn(row)
+    await store.write(c.EnableMemory(session_id=SESSION, owner=OWNER))
+    ((session_id, active_at),) = await store.read(q.ListUnendedMemory(limit=9))
+    assert session_id == SESSION and active_at > 0
+    request = c.RequestMemoryEnd(session_id=SESSION, providers=("notes", "other"))
+    first = await store.write(request)
+    assert first is not None and (first.session_id, first.owner) == (SESSION, OWNER)
+    assert await store.write(request) is None
+    assert await store.read(q.ListUnendedMemory(limit=9)) == []
+    assert await store.read(q.ListUnreportedEnds(provider="notes")) == [first]
+
+    await store.write(c.EnableMemory(session_id=SESSION, owner=OWNER))
+    assert await store.write(request) is None, "nothing was said"
+    await store.write(chat.turn_end(row, messages=(AssistantMessage(text="I will", model="m"),)))
+    await store.write(c.EnableMemory(session_id=SESSION, owner=OWNER))
+    second = await store.write(request)
+    assert second is not None and second.end_id != first.end_id
+    for end, left in ((first, [second]), (second, [])):
+        report = c.RecordMemoryEnd(session_id=SESSION, provider="notes", end_id=end.end_id)
+        await store.write(report)
+        assert await store.read(q.ListUnreportedEnds(provider="notes")) == left
+    assert await store.read(q.ListUnreportedEnds(provider="other")) == [second]
+
+
+async def test_no_end_is_requested_while_its_owner_has_turned_memory_off(
+    store: Store, chat: StoreChat
+) -> None:
+    await chat.begin_turn(await chat.say("remember the milk"))
+    await store.write(c.EnableMemory(session_id=SESSION, owner=OWNER))
+    await store.write(note("off"))
+    request = c.RequestMemoryEnd(session_id=SESSION, providers=("notes",))
+    assert await store.write(request) is None
+    await store.write(note("on"))
+    assert await store.write(request) is None, "what was said meanwhile stays out"
 
 
 # Jobs.

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import Message
-from holdfast.core.people.memory import MemoryHook, MemorySubject
+from holdfast.core.people.memory import MemoryHook, MemorySubject, SessionEnd
 
 ALL_HOOKS = frozenset(MemoryHook)
 
@@ -18,9 +19,23 @@ class RecordingMemoryProvider:
         self.calls: list[tuple[str, ...]] = []
         self.faults: dict[str, str] = {}  # hook, or "all" → "raise", "hang" or "ignore cancel"
         self.prefetched = ""
+        self.slow: dict[str, float] = {}  # hook → seconds that it takes
+        self.concurrent = self.most_concurrent = 0  # calls
+        self.end_ids: list[str] = []  # of the sessions whose ends were reported
+        self.ended: list[SessionId] = []  # the sessions whose end it has processed
 
     async def _called(self, hook: str, *what: str) -> None:
         self.calls.append((hook, *what))
+        self.concurrent += 1
+        self.most_concurrent = max(self.most_concurrent, self.concurrent)
+        try:
+            await self._work(hook)
+        finally:
+            self.concurrent -= 1
+
+    async def _work(self, hook: str) -> None:
+        if hook in self.slow:
+            await asyncio.sleep(self.slow[hook])
         match self.faults.get(hook, self.faults.get("all", "")):
             case "raise":
                 raise RuntimeError(f"{hook} is broken")
@@ -53,8 +68,10 @@ class RecordingMemoryProvider:
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         await self._called("sync_turn", subject.session_id, user, assistant)
 
-    async def on_session_end(self, subject: MemorySubject) -> None:
+    async def on_session_end(self, subject: SessionEnd) -> None:
+        self.end_ids.append(subject.end_id)
         await self._called("on_session_end", subject.session_id)
+        self.ended.append(subject.session_id)
 
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:
         await self._called("on_pre_compact", subject.session_id, str(len(messages)))

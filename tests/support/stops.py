@@ -19,10 +19,13 @@ def stop_order(harness: GatewayHarness, kind: StopKind, *, now: bool = False) ->
     return StopOrder(kind=kind, by=StopRequester.CLI, at=harness.clock.now(), now=now)
 
 
-def set_stop_timeouts(harness: GatewayHarness, *, drain: float = 0, park: float = 0) -> None:
-    """Set for later starts how long a stop waits for turns to finish, and to park."""
+def set_stop_timeouts(
+    harness: GatewayHarness, *, drain: float = 0, park: float = 0, rest: float = 25
+) -> None:
+    """Set for later starts how long a stop waits for turns to finish, and to park, and how long the
+    rest of it takes."""
     gateway = msgspec.structs.replace(
-        harness.settings.gateway, restart_drain_timeout=drain, park_timeout=park
+        harness.settings.gateway, restart_drain_timeout=drain, park_timeout=park, stop_timeout=rest
     )
     harness.settings = msgspec.structs.replace(harness.settings, gateway=gateway)
 

@@ -113,7 +113,9 @@ OWNERS: Mapping[str, str] = {
     " AND s.ended_at IS NULL AND NOT s.suspended)",
     **dict.fromkeys(("prompts", "messages", "undone", "compactions", "busy"), _SESSION),
     **dict.fromkeys(("turns", "steps", "approvals", "children", "unsynced"), _SESSION),
-    **dict.fromkeys(("remembered", "auxiliary", "runners", "processes"), _SESSION),
+    **dict.fromkeys(
+        ("remembered", "unreported_ends", "auxiliary", "runners", "processes"), _SESSION
+    ),
     **dict.fromkeys(("usage_counted", "added_usage", "model_usage", "audit_words"), _SESSION),
     "inbox": f"coalesce({_SESSION}, iif(r.platform = '{INTERNAL_PLATFORM}', NULL, {_ACCOUNT}))",
     "outbox": f"coalesce({_SESSION}, {_ADDRESSED.format('r')})",

@@ -7,7 +7,7 @@ stop.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
@@ -110,7 +110,7 @@ from holdfast.gateway.outbound.reactions import WaitingReactions
 from holdfast.gateway.outbound.sender import Sender
 from holdfast.gateway.outbound.stream_factory import StreamFactory
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.sessions.expiry import Expiry, Retention
+from holdfast.gateway.sessions.expiry import Expiry, IdleMemory, Retention
 from holdfast.gateway.sessions.resolver import SessionStore, has_work
 from holdfast.gateway.sessions.teardown import (
     ForceStop,
@@ -133,6 +133,10 @@ from holdfast.gateway.turns.turn_tools import TurnTools
 from holdfast.system.pacing import IterationPacer
 
 log = logging.getLogger(__name__)
+
+_AFTER_PHASES = 4.25  # seconds of the process's phases after the gateway's, at most
+_SHUTDOWN_SECONDS = 1.5  # in which memory providers and auxiliary clients shut down
+_URGENT_SECONDS = 0.5  # that memory providers get even in an urgent stop
 
 
 class StoppableResources(SessionResources, Protocol):
@@ -441,6 +445,14 @@ class Gateway:
                 clock=clock,
                 delete=self.deletion.delete,
                 in_use=self.sessions.is_in_use,
+            ),
+            idle_memory=IdleMemory(
+                live_settings,
+                store=store,
+                clock=clock,
+                lanes=self.lanes,
+                cache=self.cache,
+                memory=memory,
             ),
             teardown=self.teardown,
             cache=self.cache,
@@ -818,38 +830,43 @@ class Gateway:
             order = order or StopOrder(
                 kind=StopKind.SIGNAL, by=StopRequester.SIGNAL, at=self.runtime.clock.now()
             )
-            phases = self.phases(order, urgent=urgent or asyncio.Event())
-            running = run_phases(phases, progress=self._progress)
+            took: dict[str, float] = {}
+            phases = self.phases(order, urgent=urgent or asyncio.Event(), took=took)
+            running = run_phases(phases, progress=self._progress, took=took)
             self._stopping = asyncio.create_task(running, name="stop")
         await asyncio.shield(self._stopping)
 
-    def phases(self, order: StopOrder, *, urgent: asyncio.Event) -> list[Phase]:
+    def phases(
+        self, order: StopOrder, *, urgent: asyncio.Event, took: Mapping[str, float]
+    ) -> Iterator[Phase]:
         """C1: the phases of a stop in order. Components that were never started are skipped.
 
-        `urgent`: from the instant in which it is set, the stop waits for nothing. All but the drain
-        take 19 seconds at most; the rest of the 25 are the process's.
+        `urgent`: from the instant in which it is set, the stop waits for nothing. `took`: the
+        seconds of each phase that has ended. All but the drain take 19 seconds at most if memory
+        providers are quick; the rest of the 25 are the process's. Providers that are not may use
+        what the others have left of `gateway.stop_timeout`.
         """
-        self._drainer = drainer = self._new_drainer(
-            order, settings=self.settings.gateway, urgent=urgent
-        )
+        settings = self.settings.gateway
+        self._drainer = drainer = self._new_drainer(order, settings=settings, urgent=urgent)
         longest = drainer.finish_timeout + drainer.park_timeout + 1
         notify = partial(self.lifecycle_notices.send_shutdown_notices, order)
         end_tools = partial(self._end_tools, restarts=order.kind.restarts)
-        return [
-            Phase("close intake", 0.5, partial(self._close_intake, drainer)),
-            Phase("notify", 1.5, notify),
-            Phase(DRAIN, longest, drainer.drain),
-            Phase("mark", 2, drainer.mark),
-            Phase("interrupt", 3, partial(self._interrupt, drainer)),
-            Phase("kill tools", 2, partial(self._kill_tools, drainer, end_tools)),
-            Phase("finalise agents", 1.5, self._finalise_agents),
-            Phase("empty the cache", 0.5, self._empty_cache),
-            Phase("flush outbox", 2, self.outbox.flush),
-            Phase("disconnect platforms", 2, self._disconnect),
-            Phase("cancel tasks", 1.5, self._cancel_tasks),
-            Phase("kill tools again", 1, end_tools),
-            Phase("close auxiliary clients", 1.5, self._close_auxiliary_clients),
-        ]
+        yield Phase("close intake", 0.5, partial(self._close_intake, drainer))
+        yield Phase("notify", 1.5, notify)
+        yield Phase(DRAIN, longest, drainer.drain)
+        yield Phase("mark", 2, drainer.mark)
+        yield Phase("interrupt", 3, partial(self._interrupt, drainer))
+        yield Phase("kill tools", 2, partial(self._kill_tools, drainer, end_tools))
+        yield Phase("finalise agents", 1, self._finalise_agents)
+        yield Phase("empty the cache", 0.5, self._empty_cache)
+        yield Phase("flush outbox", 2, self.outbox.flush)
+        yield Phase("disconnect platforms", 2, self._disconnect)
+        yield Phase("cancel tasks", 1.5, self._cancel_tasks)
+        yield Phase("kill tools again", 1, end_tools)
+        spent = sum(seconds for name, seconds in took.items() if name != DRAIN)
+        left = max(2, settings.stop_timeout - spent - _AFTER_PHASES)
+        close = partial(self._close_auxiliary_clients, left - _SHUTDOWN_SECONDS, urgent)
+        yield Phase("close auxiliary clients", left, close)
 
     @property
     def parked(self) -> int:
@@ -926,12 +943,28 @@ class Gateway:
         if failures:
             raise ExceptionGroup("what the sessions held could not be ended", failures)
 
-    async def _close_auxiliary_clients(self) -> None:
-        """Memory providers too, after the tasks: a command that ends a session is one of those."""
+    async def _close_auxiliary_clients(self, seconds: float, urgent: asyncio.Event) -> None:
+        """Memory providers too, after the tasks: a command that ends a session is one of those.
+        They have so many seconds to process the ends of the sessions, unless the stop is urgent;
+        the next start reports the rest."""
         try:
+            await self._wait_for_memory(seconds, urgent)
             await asyncio.gather(self.auxiliary.close(), self.memory.close())
         finally:
             self.stopped.set()
+
+    async def _wait_for_memory(self, seconds: float, urgent: asyncio.Event) -> None:
+        processing = asyncio.create_task(self.memory.join(), name="memory ends")
+        hurry = asyncio.create_task(urgent.wait(), name="hurry")
+        try:
+            quick = min(seconds, _URGENT_SECONDS)
+            await asyncio.wait({processing}, timeout=quick)
+            await asyncio.wait(
+                {processing, hurry}, timeout=seconds - quick, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            processing.cancel()
+            hurry.cancel()
 
 
 def crash_after_commit(crash: CrashHook, event: Committed) -> None:

@@ -62,7 +62,6 @@ log = logging.getLogger(__name__)
 
 
 # For all stop phases together, without the drain and the parking (C1).
-_CLEANUP_SECONDS = 25.0
 _GRACE_SECONDS = 3.0  # on top; a supervisor's own stop timeout is longer
 _EXIT_SECONDS = 5.0  # from the last phase to the end of the interpreter
 _FAILURE_TEXT = "A part of the gateway failed: stopping in order."
@@ -220,9 +219,8 @@ class GatewayProcess:
         self, order: StopOrder, *, history: ProcessHistory, start_task: asyncio.Task[None]
     ) -> int:
         loop, settings = asyncio.get_running_loop(), self._gateway_settings
-        phase_seconds = settings.restart_drain_timeout + settings.park_timeout + _CLEANUP_SECONDS
         self._context.watchdog.arm(
-            loop, self._stall.watchdog_timeout or phase_seconds + _GRACE_SECONDS
+            loop, self._stall.watchdog_timeout or settings.longest_stop + _GRACE_SECONDS
         )
         if self._failure is None:
             reason = f"Stopping: {order.kind}, requested by {order.by}."

@@ -63,7 +63,7 @@ class ProcessStop:
         drains = gateway.settings.gateway.restart_drain_timeout > 0
         if restarts and not drains:
             yield stop_accepting
-        for phase in gateway.phases(self.order, urgent=self.urgent):
+        for phase in gateway.phases(self.order, urgent=self.urgent, took=self.phase_seconds):
             yield phase
             if restarts and drains and phase.name == DRAIN:
                 yield stop_accepting

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, Until
 from tests.support.memory_provider import RecordingMemoryProvider
 from tests.support.settable_clock import SettableClock
+from tests.support.stops import set_stop_timeouts, stop_order
 from tests.support.stores import open_store
 
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
@@ -24,6 +26,7 @@ from holdfast.core.ports.store_commands import ClaimMemoryTurn
 from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, ListUnsyncedTurns
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
 
 SHORT_LIMITS = ProviderLimits(
@@ -34,7 +37,6 @@ SHORT_LIMITS = ProviderLimits(
     on_session_end=0.05,
     on_pre_compact=0.05,
     shutdown=0.05,
-    final_drain=0.3,
 )
 
 
@@ -49,7 +51,6 @@ async def harness(
 ) -> AsyncIterator[GatewayHarness]:
     harness = GatewayHarness(tmp_path / "state.db")
     harness.memory = [provider]
-    harness.memory_limits = ProviderLimits(final_drain=5)
     await harness.start()
     yield harness
     await harness.stop()
@@ -217,12 +218,12 @@ async def test_a_session_end_is_reported_again_only_after_new_messages(
     assert provider.calls_to("on_session_end") == [(one,), (one,)]
 
 
-async def test_a_claim_survives_a_crash_so_a_session_end_is_never_reported_twice(
+async def test_an_end_that_a_kill_interrupted_is_reported_again_with_the_same_id(
     harness: GatewayHarness, provider: RecordingMemoryProvider, until: Until
 ) -> None:
-    """At most once: the claim is durable before the provider is called."""
+    """C5, decision 67: an end is claimed as reported only after its hook has returned."""
     await harness.stop()
-    harness.memory_limits = ProviderLimits(final_drain=0.1)
+    set_stop_timeouts(harness, rest=0)
     await harness.start()
     await ask(harness, "hello", "hi")
     one = await session_of(harness)
@@ -231,9 +232,96 @@ async def test_a_claim_survives_a_crash_so_a_session_end_is_never_reported_twice
     await until(lambda: bool(provider.calls_to("on_session_end")))
     await asyncio.gather(harness.die(), ending)
     provider.faults.clear()
+    for _ in range(2):
+        await harness.start()
+        await until(lambda: provider.ended == [one])
+        await harness.gateway.teardown.close(one)
+        await harness.stop()
+    assert provider.calls_to("on_session_end") == [(one,), (one,)]
+    assert len(set(provider.end_ids)) == 1
     await harness.start()
-    await harness.gateway.teardown.close(one)
-    assert provider.calls_to("on_session_end") == [(one,)]
+    await ask(harness, "again", "yes")
+    await harness.stop()
+    assert len(provider.end_ids) == 3 and len(set(provider.end_ids)) == 2, "another end"
+
+
+AGENTS = 120
+
+
+async def test_a_stop_reports_the_ends_of_many_idle_agents_concurrently(
+    harness: GatewayHarness, provider: RecordingMemoryProvider
+) -> None:
+    """C5: of 120 idle agents, each gets the call of a provider that takes 100 ms, and then the
+    provider shuts down. No provider gets more than 32 calls at once."""
+    await ask_in_chats(harness, AGENTS)
+    provider.slow["on_session_end"] = 0.1
+    provider.most_concurrent = 0
+    await harness.stop()
+    assert len(set(provider.ended)) == len(provider.ended) == AGENTS
+    assert provider.calls[-1] == ("shutdown",)
+    assert 8 < provider.most_concurrent <= 32
+
+
+async def test_a_slow_end_is_not_cut_while_the_stop_has_time(
+    harness: GatewayHarness, provider: RecordingMemoryProvider
+) -> None:
+    """C5: a hook of 1.8 s is quicker than the stop must be."""
+    await ask(harness, "hello", "hi")
+    provider.slow["on_session_end"] = 1.8
+    await harness.stop()
+    assert provider.ended == [await one_ended(harness, provider)]
+    assert provider.calls[-1] == ("shutdown",)
+
+
+async def one_ended(harness: GatewayHarness, provider: RecordingMemoryProvider) -> SessionId:
+    ((session_id,),) = provider.calls_to("on_session_end")
+    return SessionId(session_id)
+
+
+@pytest.mark.parametrize("how", ["hang", "raise"])
+async def test_ends_that_the_stop_could_not_report_are_reported_by_the_next_start(
+    harness: GatewayHarness, provider: RecordingMemoryProvider, until: Until, how: str
+) -> None:
+    """C5: some are cut, some never begin; `shutdown` is called all the same, and last. The setting
+    `gateway.stop_timeout` bounds how long the stop waits."""
+    await harness.stop()
+    set_stop_timeouts(harness, rest=7)
+    await harness.start()
+    await ask_in_chats(harness, 40)
+    provider.faults["on_session_end"] = how
+    began = time.monotonic()
+    await harness.stop()
+    assert time.monotonic() - began < 6
+    assert provider.ended == [] and provider.calls[-1] == ("shutdown",)
+    provider.faults.clear()
+    await harness.start()
+    await until(lambda: len(provider.ended) == 40)
+    await harness.stop()
+    assert len(set(provider.ended)) == len(provider.ended) == 40
+    await harness.start()
+    await harness.stop()
+    assert len(provider.ended) == 40, "and not again"
+
+
+async def test_an_urgent_stop_does_not_wait_for_slow_ends(
+    harness: GatewayHarness, provider: RecordingMemoryProvider
+) -> None:
+    """C1: after a second signal nothing is waited for; the next start reports the ends."""
+    await ask(harness, "hello", "hi")
+    provider.faults["on_session_end"] = "hang"
+    urgent = asyncio.Event()
+    urgent.set()
+    began = time.monotonic()
+    await harness.gateway.stop(stop_order(harness, StopKind.STOP), urgent=urgent)
+    assert time.monotonic() - began < 3
+    assert provider.calls[-1] == ("shutdown",)
+
+
+async def ask_in_chats(harness: GatewayHarness, number: int) -> None:
+    """One answered message in each of so many chats."""
+    harness.model.say(*["hi"] * number)
+    accepted = [await harness.accept("hello", chat=f"c{n}") for n in range(number)]
+    await asyncio.gather(*(harness.end_of(one) for one in accepted))
 
 
 async def test_stopping_ends_idle_and_running_agents_once_each(

@@ -40,7 +40,7 @@ NAMES = [
     "kill tools again",
     "close auxiliary clients",
 ]
-PROCESS_SECONDS = 6.0  # seconds of the 25: the store, the state, the lock
+PROCESS_SECONDS = 4.25  # seconds of the 25: the store, the state, the lock
 
 
 async def fails() -> None:
@@ -52,7 +52,14 @@ async def hangs() -> None:
 
 
 def phases_of(harness: GatewayHarness, kind: StopKind) -> list[Phase]:
-    return harness.gateway.phases(stop_order(harness, kind), urgent=asyncio.Event())
+    """The phases of a stop in which each takes all its time."""
+    took: dict[str, float] = {}
+    order = stop_order(harness, kind)
+    found = []
+    for phase in harness.gateway.phases(order, urgent=asyncio.Event(), took=took):
+        found.append(phase)
+        took[phase.name] = phase.seconds
+    return found
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])

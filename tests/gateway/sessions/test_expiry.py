@@ -7,10 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.support.gateway_harness import GatewayHarness, ManualClock, Until, WallClock
+from tests.support.memory_provider import RecordingMemoryProvider
+from tests.support.stops import set_stop_timeouts
 
-from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
+from holdfast.core.config.settings import (
+    MemorySettings,
+    RetentionSettings,
+    SessionSettings,
+    Settings,
+)
 from holdfast.core.ids import SessionId
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
+from holdfast.core.people.memory import MemoryHook
 from holdfast.core.ports.store_commands import ExpireSession, RecordAudit
 from holdfast.core.ports.store_queries import (
     GetInboxRow,
@@ -270,3 +278,61 @@ async def test_a_clock_that_is_set_ahead_deletes_nothing(expiry: ExpiryHarness) 
     await expiry.check()
     assert await harness.store.read(GetInboxRow(inbox_id=old.row.id)) is None
     assert await harness.store.read(GetSession(session_id=session)) is None
+
+
+async def test_an_idle_session_ends_for_memory_and_again_only_after_new_messages(
+    expiry: ExpiryHarness,
+) -> None:
+    """C5: `memory.end_after`, a day, after its last message. The session continues."""
+    provider = RecordingMemoryProvider()
+    expiry.harness.memory = [provider]
+    await expiry.start(sessions=SessionSettings(reset=ResetMode.NONE))
+    session = await expiry.exchange()
+    expiry.clock.at += DAY - 1
+    assert await expiry.check() <= expiry.clock.at + 60
+    assert provider.end_ids == []
+    expiry.clock.at += 1
+    for _ in range(3):
+        await expiry.check()
+        await expiry.harness.gateway.memory.join()
+        expiry.clock.at += 2 * DAY
+    assert provider.ended == [session], "once"
+    assert await expiry.exchange("I am back") == session
+    await expiry.check()
+    await expiry.harness.gateway.memory.join()
+    assert provider.ended == [session]
+    expiry.clock.at += DAY
+    await expiry.check()
+    await expiry.harness.gateway.memory.join()
+    assert provider.ended == [session, session] and len(set(provider.end_ids)) == 2
+    await expiry.harness.stop()
+    assert provider.ended == [session, session], "a stop reports nothing new"
+
+
+@pytest.mark.parametrize("how", ["killed", "off", "no provider", "running"])
+async def test_which_idle_sessions_end_for_memory(
+    expiry: ExpiryHarness, until: Until, how: str
+) -> None:
+    """C5: also after a kill, which reported nothing; not with `end_after = 0`, and not while a turn
+    runs."""
+    harness = expiry.harness
+    wants = frozenset({MemoryHook.SYNC_TURN}) if how == "no provider" else frozenset(MemoryHook)
+    provider = RecordingMemoryProvider(wants=wants)
+    harness.memory = [provider]
+    memory = MemorySettings(end_after=0 if how == "off" else HOUR)
+    await expiry.start(sessions=SessionSettings(reset=ResetMode.NONE), memory=memory)
+    session = await expiry.exchange()
+    if how == "killed":
+        harness.memory = []
+        set_stop_timeouts(harness)
+        await harness.die()
+        provider.ended.clear()
+        harness.memory = [provider]
+        await harness.start()
+    if how == "running":
+        await harness.accept("work")
+        await harness.model.wait_for_request(2)
+    expiry.clock.at += HOUR
+    await expiry.check()
+    await harness.gateway.memory.join()
+    assert provider.ended == ([session] if how == "killed" else [])

@@ -8,7 +8,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from zlib import crc32
 
 import msgspec
 
@@ -20,9 +19,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 QueuedTask = Callable[[], Awaitable[None]]
+_QueuedItem = tuple[QueuedTask, asyncio.Future[None]]
 
-_BUCKETS = 8  # tasks that run at once; tasks with the same key share a bucket
-_MAX_QUEUED = 1000  # tasks waiting in a bucket; beyond that, new ones are dropped
+_MAX_CONCURRENT = 32  # tasks of one provider that run at once; those of one key run one by one
+_MAX_QUEUED = 8000  # tasks of one provider that wait; beyond that, new ones are dropped
 _MAX_FAILURES = 3  # in a row
 
 ClaimNotification = Callable[[], Awaitable[bool]]
@@ -30,30 +30,23 @@ ClaimNotification = Callable[[], Awaitable[bool]]
 sent."""
 
 
-class _Bucket:
-    """Tasks in order, and the asyncio task that runs them while there are any."""
-
-    __slots__ = ("queue", "task")
-
-    def __init__(self) -> None:
-        self.queue: deque[tuple[QueuedTask, asyncio.Future[None]]] = deque()
-        self.task: asyncio.Task[None] | None = None
-
-
 class KeyedTaskQueue:
-    """Owns a queue of background tasks. Tasks of one key run in order. A task must not raise: it
-    logs its own errors."""
+    """Owns a queue of background tasks. Those of one key run in order, those of different keys
+    concurrently, up to a limit. A task must not raise: it logs its own errors."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, max_concurrent: int = _MAX_CONCURRENT) -> None:
         self._name = name
-        self._buckets = tuple(_Bucket() for _ in range(_BUCKETS))
+        self._max_concurrent = max_concurrent
+        self._waiting: dict[str, deque[_QueuedItem]] = {}  # by key; also while one of them runs
+        self._ready: deque[str] = deque()  # keys with waiting tasks, none of which runs
+        self._workers: set[asyncio.Task[None]] = set()
+        self._size = 0  # tasks that wait
 
     def add(self, key: str, task: QueuedTask) -> asyncio.Future[None]:
         """Queue a task. The future resolves once the task is done, or was dropped because the queue
         is full."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        bucket = self._buckets[crc32(key.encode()) % _BUCKETS]
-        if len(bucket.queue) >= _MAX_QUEUED:
+        if self._size >= _MAX_QUEUED:
             log.warning(
                 "The queue of %s is full (%d tasks); a task is dropped",
                 self._name,
@@ -62,40 +55,60 @@ class KeyedTaskQueue:
             )
             done.set_result(None)
             return done
-        bucket.queue.append((task, done))
-        if bucket.task is None:
-            bucket.task = asyncio.create_task(_run_bucket(bucket), name=f"queue of {self._name}")
+        self._size += 1
+        if key in self._waiting:
+            self._waiting[key].append((task, done))
+            return done
+        self._waiting[key] = deque([(task, done)])
+        self._ready.append(key)
+        if len(self._workers) < self._max_concurrent:
+            worker = asyncio.create_task(self._work(), name=f"queue of {self._name}")
+            self._workers.add(worker)
         return done
 
-    async def drain(self, seconds: float) -> None:
-        """Wait at most `seconds` for all tasks; the rest is dropped."""
-        tasks = [bucket.task for bucket in self._buckets if bucket.task]
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=seconds)
-        for bucket in self._buckets:
-            while bucket.queue:
-                bucket.queue.popleft()[1].set_result(None)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+    async def join(self) -> None:
+        """Wait until no task waits or runs."""
+        while self._workers:
+            await asyncio.wait(self._workers)
 
+    async def close(self) -> None:
+        """Cancel the running tasks, and drop the rest."""
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        for queue in self._waiting.values():
+            for _, done in queue:
+                done.set_result(None)
+        self._workers.clear()  # also those that were cancelled before they began
+        self._waiting.clear()
+        self._ready.clear()
+        self._size = 0
 
-async def _run_bucket(bucket: _Bucket) -> None:
-    try:
-        while bucket.queue:
-            run, done = bucket.queue.popleft()
-            try:
-                await run()
-            finally:
-                if not done.done():
-                    done.set_result(None)
-    finally:
-        bucket.task = None
+    async def _work(self) -> None:
+        """Run tasks until none is ready. A key is ready again after its task has run."""
+        try:
+            while self._ready:
+                key = self._ready.popleft()
+                run, done = self._waiting[key].popleft()
+                self._size -= 1
+                try:
+                    await run()
+                finally:
+                    if not done.done():
+                        done.set_result(None)
+                    if self._waiting[key]:
+                        self._ready.append(key)
+                    else:
+                        del self._waiting[key]
+        finally:
+            worker = asyncio.current_task()
+            assert worker is not None, "this is a task"
+            self._workers.discard(worker)
 
 
 class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Time limits in seconds: of one call by hook, of the final drain, and of pauses."""
+    """Time limits in seconds: of one call by hook, and of pauses."""
 
     initialise: float = 3
     prompt_block: float = 1
@@ -104,7 +117,6 @@ class ProviderLimits(msgspec.Struct, frozen=True, kw_only=True):
     on_session_end: float = 30
     on_pre_compact: float = 5
     shutdown: float = 1
-    final_drain: float = 2  # for queued tasks when the gateway stops
     pauses: RetryPolicy = MEMORY_PROVIDER_RETRY  # after `_MAX_FAILURES` failures, and each further
 
 
@@ -158,32 +170,31 @@ class ProviderGuard:
         call: Callable[[], Awaitable[None]],
         *,
         claim: ClaimNotification | None = None,
-    ) -> None:
-        """Notify the provider now. The end of a session is reported even while the provider is
-        paused: there is no second chance, and no caller waits for it. A notification that can be
-        repeated is claimed right before it is sent, and not while the provider is paused."""
+    ) -> bool:
+        """Notify the provider now. Returns whether its hook has returned. The end of a session is
+        reported even while the provider is paused: no caller waits for it, and otherwise only the
+        next start reports it. A notification that must not be repeated is claimed right before it
+        is sent, and not while the provider is paused."""
         if not self.wants(hook):
-            return
+            return False
         callable_now = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
-        if callable_now and (claim is None or await claim()):
-            await self._attempt(hook, call, self._limit(hook))
+        if not callable_now or (claim is not None and not await claim()):
+            return False
+        return await self._attempt(hook, call, self._limit(hook)) is not None
 
-    def notify_later(
-        self,
-        key: str,
-        hook: MemoryHook,
-        call: Callable[[], Awaitable[None]],
-        *,
-        claim: ClaimNotification | None = None,
-    ) -> asyncio.Future[None]:
-        """Queue a notification behind the earlier ones with the same key."""
-        return self._queue.add(key, lambda: self.notify(hook, call, claim=claim))
+    def queue_task(self, key: str, task: QueuedTask) -> asyncio.Future[None]:
+        """Run a task of this provider in the background, behind the earlier ones of the same
+        key."""
+        return self._queue.add(key, task)
+
+    async def join(self) -> None:
+        """Wait until no background task waits or runs."""
+        await self._queue.join()
 
     async def close(self) -> None:
-        """Drain the queue for a limited time, then call `shutdown` if the provider was
-        initialised."""
-        await self._queue.drain(self._limits.final_drain)
+        """Drop the background tasks, then call `shutdown` if the provider was initialised."""
         self._closed = True
+        await self._queue.close()
         for task in list(self._running):
             task.cancel()
         if self._ready:

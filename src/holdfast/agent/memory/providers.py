@@ -12,6 +12,7 @@ from holdfast.core.people.memory import (
     MemoryProviderContext,
     MemoryProviderFactory,
     MemorySubject,
+    SessionEnd,
     fence_text,
 )
 from holdfast.core.text.translation import ENGLISH, use_catalogue
@@ -48,7 +49,7 @@ class NotesProvider:
     async def sync_turn(self, subject: MemorySubject, user: str, assistant: str) -> None:
         return
 
-    async def on_session_end(self, subject: MemorySubject) -> None:
+    async def on_session_end(self, subject: SessionEnd) -> None:
         return
 
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:

@@ -106,7 +106,7 @@ class LockWait:
 
 
 RESPONSE_TIMEOUT = 10.0  # seconds; of the running gateway, when it is asked to hand over
-_CLEANUP_SECONDS = 30.0  # seconds that a stop takes besides waiting for turns
+_SPARE_SECONDS = 5.0  # more than the longest stop
 _MIN_STOP_TIMEOUT = 90.0
 
 ReportProgress = Callable[[str], None]
@@ -227,5 +227,4 @@ class Takeover:
 
 
 def _stop_deadline(settings: GatewaySettings) -> float:
-    windows = settings.restart_drain_timeout + settings.park_timeout
-    return max(_MIN_STOP_TIMEOUT, windows + _CLEANUP_SECONDS)
+    return max(_MIN_STOP_TIMEOUT, settings.longest_stop + _SPARE_SECONDS)

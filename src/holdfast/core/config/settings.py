@@ -55,6 +55,9 @@ class SupervisorChoice(StrEnum):
     NONE = "none"
 
 
+STOP_PHASES_TIMEOUT = 25.0  # seconds of all phases of a stop but the drain, if each one hangs
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 8787
@@ -63,11 +66,18 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted_proxy: tuple[str, ...] = ()
     restart_drain_timeout: Seconds = 0
     park_timeout: Seconds = 10
+    stop_timeout: Seconds = 25  # for the rest of a stop; what is left of it is for memory providers
     busy_mode: BusyMode = BusyMode.INTERRUPT
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
     watch: bool = True  # changes of holdfast.toml or .env are applied automatically
     language: str = ""  # of bot texts if the platform reports none; "": English
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds that a stop takes at most."""
+        rest = max(self.stop_timeout, STOP_PHASES_TIMEOUT)
+        return self.restart_drain_timeout + self.park_timeout + rest
 
 
 class Provider(StrEnum):
@@ -172,6 +182,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     providers: tuple[str, ...] = ("notes",)
     max_chars: Annotated[int, msgspec.Meta(ge=100, le=100_000)] = 4000
     prefetch_timeout: Seconds = 1
+    end_after: Seconds = 86_400  # of idleness; then the end is reported to providers; 0: never
 
 
 class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -113,6 +113,13 @@ class MemorySubject(msgspec.Struct, frozen=True, kw_only=True):
     owner: OwnerId
 
 
+class SessionEnd(MemorySubject, frozen=True, kw_only=True):
+    """One end of a session, as a provider gets it. A repeated report has the same `end_id`; an end
+    after more messages has another one."""
+
+    end_id: str
+
+
 class PendingMemorySync(msgspec.Struct, frozen=True, kw_only=True):
     """The owner and the providers that are still to be told that a turn was answered."""
 
@@ -167,9 +174,10 @@ class MemoryProvider(Protocol):
         that was interrupted, stopped or failed; a crash may skip the last."""
         ...
 
-    async def on_session_end(self, subject: MemorySubject) -> None:
-        """The session ended, or the gateway stops while the session has an agent. Called again only
-        after more messages."""
+    async def on_session_end(self, subject: SessionEnd) -> None:
+        """The session ended or was idle for long, or the gateway stops while the session has an
+        agent. Called at least once: again, with the same `end_id`, by the next start if a call did
+        not return; and with another one after more messages."""
         ...
 
     async def on_pre_compact(self, subject: MemorySubject, messages: Sequence[Message]) -> None:

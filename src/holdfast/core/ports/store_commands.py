@@ -39,7 +39,7 @@ from holdfast.core.people.audit import (
     GATEWAY_ACTOR,
     AuditEntry,
 )
-from holdfast.core.people.memory import OwnerId
+from holdfast.core.people.memory import OwnerId, SessionEnd
 from holdfast.core.ports.command import (
     GATEWAY_SCOPE,
     Command,
@@ -462,6 +462,16 @@ class ClaimMemoryTurn(SessionCommand[bool], frozen=True, kw_only=True):
     provider: str
 
 
-class ClaimMemoryEnd(SessionCommand[OwnerId | None], frozen=True, kw_only=True):
-    """The memory owner of a session that ends; returned once after each activity. None if no
-    provider must be notified."""
+class RequestMemoryEnd(SessionCommand[SessionEnd | None], frozen=True, kw_only=True):
+    """Store that the end of a session must be reported to these memory providers. Returns the end
+    once after each activity; None if there is nothing new to report, or its owner has turned memory
+    off."""
+
+    providers: tuple[str, ...]
+
+
+class RecordMemoryEnd(SessionCommand[None], frozen=True, kw_only=True):
+    """A provider has processed an end of the session: it is not reported again."""
+
+    provider: str
+    end_id: str

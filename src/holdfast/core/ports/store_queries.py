@@ -38,7 +38,7 @@ from holdfast.core.people.audit import (
     AuditFilter,
     AuditRow,
 )
-from holdfast.core.people.memory import AnsweredTurn, Notebook, OwnerId
+from holdfast.core.people.memory import AnsweredTurn, Notebook, OwnerId, SessionEnd
 from holdfast.core.people.pairing import Pairings
 from holdfast.core.ports.command import Query
 from holdfast.core.sessions.reset import EarliestExpiry, ExpiringSession, ExpiryRule
@@ -507,6 +507,19 @@ class ListUnsyncedTurns(Query[list[AnsweredTurn]], frozen=True, kw_only=True):
     answered."""
 
     provider: str
+
+
+class ListUnreportedEnds(Query[list[SessionEnd]], frozen=True, kw_only=True):
+    """The ends of sessions that a memory provider has not processed, the oldest first."""
+
+    provider: str
+
+
+class ListUnendedMemory(Query[list[tuple[SessionId, float]]], frozen=True, kw_only=True):
+    """The sessions that may have messages after the last end that was requested for memory
+    providers, and when each was last active, the longest idle first."""
+
+    limit: int
 
 
 class GetMemoryOwner(Query[OwnerId | None], frozen=True, kw_only=True):

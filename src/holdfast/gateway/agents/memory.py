@@ -20,6 +20,7 @@ from holdfast.core.people.memory import (
     MemoryProvider,
     MemorySubject,
     PendingMemorySync,
+    SessionEnd,
     fence_text,
     memory_owner,
     strip_invisible,
@@ -27,8 +28,13 @@ from holdfast.core.people.memory import (
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import ClaimMemoryEnd, ClaimMemoryTurn, EnableMemory
-from holdfast.core.ports.store_queries import GetMemoryOwner, ListUnsyncedTurns
+from holdfast.core.ports.store_commands import (
+    ClaimMemoryTurn,
+    EnableMemory,
+    RecordMemoryEnd,
+    RequestMemoryEnd,
+)
+from holdfast.core.ports.store_queries import GetMemoryOwner, ListUnreportedEnds, ListUnsyncedTurns
 from holdfast.core.turns.turn import EndTurn
 from holdfast.gateway.redaction import Redaction
 
@@ -84,6 +90,9 @@ class MemoryManager:
             if one.wants(MemoryHook.SYNC_TURN):
                 for turn in await self._store.read(ListUnsyncedTurns(provider=one.name)):
                     self._sync_later(one, turn)
+            if one.wants(MemoryHook.ON_SESSION_END):
+                for end in await self._store.read(ListUnreportedEnds(provider=one.name)):
+                    self._report_later(one, end)
 
     def enable_session(self, session_id: SessionId, row: InboxRow) -> None:
         """Record that the session has an agent, so that providers are notified of its end. The
@@ -152,7 +161,11 @@ class MemoryManager:
         subject = turn.subject
         call = partial(provider.provider.sync_turn, subject, turn.user_text, turn.answer)
         claim = partial(self._claim_turn, provider.name, turn)
-        provider.notify_later(subject.session_id, MemoryHook.SYNC_TURN, call, claim=claim)
+
+        async def sync() -> None:
+            await provider.notify(MemoryHook.SYNC_TURN, call, claim=claim)
+
+        provider.queue_task(subject.session_id, sync)
 
     async def _claim_turn(self, provider: str, turn: AnsweredTurn) -> bool:
         """Store that a provider is being notified, before it is: after a crash it is not notified a
@@ -173,17 +186,21 @@ class MemoryManager:
             return False
         return claimed and not self.notes.is_off(turn.subject.owner)
 
-    async def end_session(self, session_id: SessionId) -> None:
-        """Notify each provider, once, that the session has ended.
+    @property
+    def wants_ends(self) -> bool:
+        """Whether a provider is notified of the ends of sessions."""
+        return self._has_hook(MemoryHook.ON_SESSION_END)
 
-        That is stored before the call, so after a crash in between the provider is not notified:
-        the end of a session must not be processed twice.
-        """
-        notifying = await self._notify_end(session_id)
-        if notifying:
-            # A slower call continues in the background, and the end of the session does not wait
-            # for it.
-            await asyncio.wait(notifying, timeout=_END_TIMEOUT)
+    async def end_session(self, session_id: SessionId) -> None:
+        """Notify each provider that the session has ended. A slower call continues in the
+        background, and the end of the session does not wait for it."""
+        if reporting := await self._report_end(session_id):
+            await asyncio.wait(reporting, timeout=_END_TIMEOUT)
+
+    async def finalise(self, session_ids: Collection[SessionId]) -> None:
+        """C5: report the ends of these sessions, each once. Returns when they are stored; the
+        providers are called in the background (`join`)."""
+        await asyncio.gather(*(self._report_end(one) for one in set(session_ids)))
 
     async def pre_compact(self, session_id: SessionId, messages: Sequence[Message]) -> None:
         """Notify the providers that these messages are about to be summarised. Returns within the
@@ -203,39 +220,60 @@ class MemoryManager:
             )
         )
 
-    async def finalise(self, session_ids: Collection[SessionId]) -> None:
-        """C5: end the memory of the sessions that have an agent, each once. `close` waits for the
-        calls."""
-        await asyncio.gather(*(self._notify_end(one) for one in set(session_ids)))
+    async def join(self) -> None:
+        """Wait until the providers have processed everything that they were notified of."""
+        await asyncio.gather(*(provider.join() for provider in self._providers))
 
     async def close(self) -> None:
-        """Wait a limited time for pending notifications, and shut the providers down. Call it after
-        everything that may still end a session: later ends are not notified."""
+        """Drop pending notifications, which the next start repeats, and shut the providers down.
+        Call it after everything that may still end a session."""
         await asyncio.gather(*(provider.close() for provider in self._providers))
 
-    async def _notify_end(self, session_id: SessionId) -> list[asyncio.Future[None]]:
-        if not self._has_hook(MemoryHook.ON_SESSION_END):
+    async def _report_end(self, session_id: SessionId) -> list[asyncio.Future[None]]:
+        """Store that the end must be reported, and report it in the background. It is stored until
+        the hook has returned, so that the next start reports it if this process cannot."""
+        names = tuple(one.name for one in self._providers if one.wants(MemoryHook.ON_SESSION_END))
+        if not names:
             return []
         try:
-            owner = await self._store.write(ClaimMemoryEnd(session_id=session_id))
+            end = await self._store.write(RequestMemoryEnd(session_id=session_id, providers=names))
         except StoreError as error:
             about = {"action": "memory_not_notified", "session": session_id}
             log.warning(
-                "Could not store that memory was notified of the end of a session: %s",
+                "Could not store that the end of a session must be reported to memory: %s; it is "
+                "reported once the session was idle for memory.end_after",
                 error,
                 extra=about,
             )
             return []
-        if owner is None or self.notes.is_off(owner):
+        if end is None:
             return []
-        subject = MemorySubject(session_id=session_id, owner=owner)
-        return [
-            # After the pending notifications of its turns.
-            one.notify_later(
-                session_id, MemoryHook.ON_SESSION_END, partial(one.provider.on_session_end, subject)
+        return [self._report_later(one, end) for one in self._providers if one.name in names]
+
+    def _report_later(self, provider: ProviderGuard, end: SessionEnd) -> asyncio.Future[None]:
+        """Report an end after the pending notifications of its session's turns."""
+        return provider.queue_task(end.session_id, partial(self._report_now, provider, end))
+
+    async def _report_now(self, provider: ProviderGuard, end: SessionEnd) -> None:
+        if not self.notes.is_off(end.owner):
+            call = partial(provider.provider.on_session_end, end)
+            if not await provider.notify(MemoryHook.ON_SESSION_END, call):
+                return  # its row stays
+        try:
+            await self._store.write(
+                RecordMemoryEnd(
+                    session_id=end.session_id, provider=provider.name, end_id=end.end_id
+                )
             )
-            for one in self._providers
-        ]
+        except StoreError as error:
+            about = {"action": "memory_end_not_recorded", "session": end.session_id}
+            log.warning(
+                "Could not store that %s has processed the end of a session: %s; the next start "
+                "reports it again, with the same end id",
+                provider.name,
+                error,
+                extra=about,
+            )
 
     async def _ask_providers(
         self,

@@ -24,13 +24,20 @@ from holdfast.core.ports.store_commands import (
     PruneRuns,
     SetMeta,
 )
-from holdfast.core.ports.store_queries import GetMeta, ListExpiringSessions, ListUnusedSessions
+from holdfast.core.ports.store_queries import (
+    GetMeta,
+    ListExpiringSessions,
+    ListUnendedMemory,
+    ListUnusedSessions,
+)
 from holdfast.core.retry import EXPIRY_RETRY
 from holdfast.core.sessions.reset import ExpiringSession, expires_at
 from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.sessions.teardown import SessionTeardown
+from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +49,7 @@ _MAX_GAP = 2 * _DAY  # between two runs; after a longer one the clock is not tru
 _MAX_DELETED_PER_RUN = 20  # sessions: each may have files and processes to remove
 _MAX_EXPIRED_PER_RUN = 50  # sessions; there may be thousands after a long downtime
 _READ_LIMIT = 1000  # sessions read per run; some may be in use for any length of time
+_IDLE_PAUSE = 60.0  # seconds between two reports of idle sessions, at most
 _MIN_SLEEP = 1.0  # seconds between two runs
 _MAX_SLEEP = 86400.0  # seconds: a clock change is noticed within a day
 
@@ -151,6 +159,56 @@ class Retention:
         return True
 
 
+class IdleMemory:
+    """Reports the ends of sessions that were idle for `memory.end_after` to memory providers. The
+    sessions themselves continue. Owns nothing."""
+
+    def __init__(
+        self,
+        live_settings: LiveSettings,
+        *,
+        store: Store,
+        clock: Clock,
+        lanes: Lanes,
+        cache: AgentCache,
+        memory: MemoryManager,
+    ) -> None:
+        self._live_settings = live_settings
+        self._store = store
+        self._clock = clock
+        self._lanes = lanes
+        self._cache = cache
+        self._memory = memory
+
+    @property
+    def after(self) -> float | None:
+        """Seconds of idleness; None: no end is reported because of them."""
+        seconds = self._live_settings.current.memory.end_after
+        return seconds if seconds and self._memory.wants_ends else None
+
+    async def end_idle(self) -> float | None:
+        """Report the ends that are due. Returns when the next one is; None: none will be."""
+        if (after := self.after) is None:
+            return None
+        now = self._clock.now()
+        found = await self._store.read(ListUnendedMemory(limit=_MAX_EXPIRED_PER_RUN))
+        due = [
+            session_id
+            for session_id, active_at in found
+            if active_at + after <= now and self._lanes.get(session_id) is None
+        ]
+        for session_id in due:
+            # An agent that is built is how the store learns that the session continues.
+            self._cache.drop(session_id)
+        await self._memory.finalise(due)
+        if len(due) == _MAX_EXPIRED_PER_RUN:
+            return now
+        # One run serves all that are due within a minute.
+        pause = min(_IDLE_PAUSE, after / 100)
+        waiting = [at + after for session_id, at in found if session_id not in due]
+        return max(min(waiting), now + pause) if waiting else None
+
+
 class Expiry:
     """Owns the time of the next run.
 
@@ -166,6 +224,7 @@ class Expiry:
         sessions: SessionStore,
         *,
         retention: Retention,
+        idle_memory: IdleMemory,
         teardown: SessionTeardown,
         cache: AgentCache,
     ) -> None:
@@ -174,6 +233,7 @@ class Expiry:
         self._live_settings = live_settings
         self._sessions = sessions
         self._retention = retention
+        self._idle_memory = idle_memory
         self._teardown = teardown
         self._cache = cache
         self._wake_at = inf
@@ -213,7 +273,8 @@ class Expiry:
         """Expire and prune what is due. Returns the time of the next run."""
         self._cache.sweep(self._clock.now())
         pruned = await self._retention.prune()
-        nexts = (pruned, await self._expire(), self._cache.next_sweep())
+        expires = await self._expire()
+        nexts = (pruned, expires, await self._idle_memory.end_idle(), self._cache.next_sweep())
         return min(at for at in nexts if at is not None)
 
     async def _sleep(self) -> None:
@@ -228,7 +289,9 @@ class Expiry:
         now = self._clock.now()
         idle = now + self._live_settings.current.cache.idle_ttl
         expires = self._sessions.policies.earliest(now)
-        return idle if expires is None else min(idle, expires)
+        after = self._idle_memory.after
+        ended = None if after is None else now + after
+        return min(at for at in (idle, expires, ended) if at is not None)
 
     def _deadline(self, route: SessionKey, active_at: float) -> float | None:
         platform, _, kind, _ = parse_route(route)

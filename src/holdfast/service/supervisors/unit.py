@@ -16,7 +16,7 @@ UNIT_NAME = "holdfast"
 REPAIR_COMMAND = "holdfast gateway install --force"
 
 _MIN_STOP_SECONDS = 90.0
-_CLEANUP_SECONDS = 30.0  # seconds that a stop may take besides waiting for turns
+_SPARE_SECONDS = 5.0  # more than the longest stop
 _INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.]+")
 _MAX_NAME = 60
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -53,9 +53,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 def stop_seconds_needed(settings: GatewaySettings) -> float:
     """So long that a supervisor can never kill a gateway while it cleans up."""
-    return max(
-        _MIN_STOP_SECONDS, settings.restart_drain_timeout + settings.park_timeout + _CLEANUP_SECONDS
-    )
+    return max(_MIN_STOP_SECONDS, settings.longest_stop + _SPARE_SECONDS)
 
 
 def unit_name(home: Path, *, default_homes: Sequence[Path], requested: str = "") -> str:

@@ -204,8 +204,16 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
             ),
         ),
         _handle(
-            c.ClaimMemoryEnd,
-            lambda cursor, x: memory.claim_memory_end(cursor, session_id=x.session_id),
+            c.RequestMemoryEnd,
+            lambda cursor, x: memory.request_memory_end(
+                cursor, x.session_id, providers=x.providers
+            ),
+        ),
+        _handle(
+            c.RecordMemoryEnd,
+            lambda cursor, x: memory.record_memory_end(
+                cursor, x.session_id, provider=x.provider, end_id=x.end_id
+            ),
         ),
         # Sessions.
         _handle(

@@ -314,6 +314,14 @@ QUERY_HANDLERS: Mapping[type[Query[Any]], Handler] = dict(
             q.ListUnsyncedTurns,
             lambda cursor, x: memory.unsynced_turns(cursor, provider=x.provider),
         ),
+        _handle(
+            q.ListUnreportedEnds,
+            lambda cursor, x: memory.unreported_ends(cursor, provider=x.provider),
+        ),
+        _handle(
+            q.ListUnendedMemory,
+            lambda cursor, x: memory.unended_memory(cursor, limit=x.limit),
+        ),
         # The gateway itself.
         _handle(q.ListOpenStops, lambda cursor, _: gateway_stops.open_stops(cursor)),
         _handle(

@@ -1,4 +1,7 @@
-"""Notebooks and their notes, and the answered turns that a memory provider has not synced yet."""
+"""Notebooks and their notes, and what memory providers have not processed yet: answered turns and
+ends of sessions."""
+
+from collections.abc import Sequence
 
 import apsw
 
@@ -14,6 +17,7 @@ from holdfast.core.people.memory import (
     NoteEditResult,
     NoteTopic,
     OwnerId,
+    SessionEnd,
 )
 from holdfast.core.turns.turn import EndTurn
 from holdfast.store.sqlite import rows
@@ -146,20 +150,74 @@ def _edit_result(
 
 def enable_memory(cursor: apsw.Cursor, *, session_id: SessionId, owner: OwnerId) -> None:
     cursor.execute(
-        "INSERT INTO remembered (session_id, owner) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO remembered (session_id, owner) VALUES (?, ?)"
+        " ON CONFLICT DO UPDATE SET open = 1 WHERE open = 0",
         (session_id, owner),
     )
 
 
-def claim_memory_end(cursor: apsw.Cursor, *, session_id: SessionId) -> OwnerId | None:
-    """The owner, once for all messages so far; None: there is nothing new to sync."""
-    claimed = cursor.execute(
+def request_memory_end(
+    cursor: apsw.Cursor, session_id: SessionId, *, providers: Sequence[str]
+) -> SessionEnd | None:
+    """One end for all messages so far. An earlier one that is still unreported is replaced: the new
+    one covers its messages too."""
+    ended = cursor.execute(
         "UPDATE remembered SET ended_seq = said.seq FROM (SELECT coalesce(max(seq), 0) AS seq"
         " FROM messages WHERE session_id = ?1) AS said"
-        " WHERE session_id = ?1 AND ended_seq < said.seq RETURNING owner",
+        " WHERE session_id = ?1 AND ended_seq < said.seq RETURNING owner, ended_seq",
         (session_id,),
     ).fetchall()
-    return OwnerId(str(claimed[0][0])) if claimed else None
+    cursor.execute(
+        "UPDATE remembered SET open = 0 WHERE session_id = ? AND open = 1", (session_id,)
+    )
+    if not ended or _memory_is_off(cursor, str(ended[0][0])):
+        return None
+    ((owner, seq),) = ended
+    end_id = f"{session_id}-{seq}"
+    cursor.executemany(
+        "INSERT INTO unreported_ends (session_id, provider, owner, end_id) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET end_id = excluded.end_id",
+        [(session_id, provider, owner, end_id) for provider in providers],
+    )
+    return SessionEnd(session_id=session_id, owner=OwnerId(str(owner)), end_id=end_id)
+
+
+def _memory_is_off(cursor: apsw.Cursor, owner: str) -> bool:
+    found = cursor.execute("SELECT 1 FROM notebooks WHERE owner = ? AND off", (owner,))
+    return found.fetchone() is not None
+
+
+def record_memory_end(
+    cursor: apsw.Cursor, session_id: SessionId, *, provider: str, end_id: str
+) -> None:
+    """Delete the row of this end; that of a later one is kept."""
+    cursor.execute(
+        "DELETE FROM unreported_ends WHERE session_id = ? AND provider = ? AND end_id = ?",
+        (session_id, provider, end_id),
+    )
+
+
+def unreported_ends(cursor: apsw.Cursor, *, provider: str) -> list[SessionEnd]:
+    """In the order in which they were first requested."""
+    found = cursor.execute(
+        "SELECT session_id, owner, end_id FROM unreported_ends WHERE provider = ? ORDER BY rowid",
+        (provider,),
+    ).fetchall()
+    return [
+        SessionEnd(
+            session_id=SessionId(str(session_id)), owner=OwnerId(str(owner)), end_id=str(end_id)
+        )
+        for session_id, owner, end_id in found
+    ]
+
+
+def unended_memory(cursor: apsw.Cursor, *, limit: int) -> list[tuple[SessionId, float]]:
+    found = cursor.execute(
+        "SELECT r.session_id, s.active_at FROM remembered r JOIN sessions s ON s.id = r.session_id"
+        " WHERE r.open = 1 ORDER BY s.active_at LIMIT ?",
+        (limit,),
+    ).fetchall()
+    return [(SessionId(str(session_id)), float(str(active_at))) for session_id, active_at in found]
 
 
 def add_unsynced_turns(cursor: apsw.Cursor, end: EndTurn) -> None:
