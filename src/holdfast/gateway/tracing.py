@@ -37,6 +37,7 @@ _FINISH_REASONS = {  # as OpenTelemetry's conventions name them
     StopReason.TOOL_CALLS: "tool_call",
     StopReason.LENGTH: "length",
     StopReason.FILTERED: "content_filter",
+    StopReason.STOPPED: "stop",
 }
 _MAX_NAME = 100
 

@@ -10,6 +10,7 @@ from holdfast.core.messages.transcript import (
     Image,
     Message,
     NoteMessage,
+    StopReason,
     ToolCall,
     ToolMessage,
     ToolOutcome,
@@ -26,7 +27,12 @@ CALLS = st.builds(
 )
 MESSAGES = st.one_of(
     st.builds(UserMessage, text=st.text(), images=st.sampled_from([(), (Image(url="x"),)])),
-    st.builds(AssistantMessage, text=st.text(), calls=st.lists(CALLS, max_size=3).map(tuple)),
+    st.builds(
+        AssistantMessage,
+        text=st.text(),
+        calls=st.lists(CALLS, max_size=3).map(tuple),
+        stop=st.sampled_from(StopReason),
+    ),
     st.builds(
         ToolMessage,
         call_id=IDS,

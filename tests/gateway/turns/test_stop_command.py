@@ -5,14 +5,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock
+from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, ManualClock, Until
 
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.ports.store_queries import GetRouteTarget, GetSession, ListSessions
+from holdfast.core.messages.transcript import AssistantMessage, StopReason
+from holdfast.core.ports.store_queries import (
+    GetRouteTarget,
+    GetSession,
+    GetTranscript,
+    ListSessions,
+)
 from holdfast.core.sessions.session import SessionRow
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolOutput
 from holdfast.gateway.sessions.teardown import ForceStop
 from holdfast.gateway.turns.lane import Lane
+from holdfast.testing.scripted_model import ManualReply
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
 
@@ -56,6 +63,35 @@ async def test_one_stop_keeps_the_conversation(manual_harness: GatewayHarness) -
     await start_and_stop_turn(manual_harness, 2, sent=2)
     assert not (await current_session(manual_harness)).suspended
     assert (await current_session(manual_harness)).id == before.id
+
+
+async def test_a_stop_keeps_what_was_streamed_of_the_reply_marked_as_stopped(
+    manual_harness: GatewayHarness, until: Until
+) -> None:
+    """F9: the user has read it, so the model sees it, too, and that it was stopped."""
+    reply = ManualReply()
+    manual_harness.model.say(reply, "as you wish")
+    manual_harness.say("work")
+    await manual_harness.model.wait_for_request(1)
+    reply.say("The first words")
+    await until(lambda: streamed_text(manual_harness) == "The first words")
+    manual_harness.say("/stop")
+    await manual_harness.sent(1)
+    session = await current_session(manual_harness)
+    records = await manual_harness.store.read(GetTranscript(session_id=session.id))
+    stopped = AssistantMessage(text="The first words", stop=StopReason.STOPPED)
+    assert records[-1].message == stopped
+    manual_harness.say("shorter")
+    request = await manual_harness.model.wait_for_request(2)
+    texts = [each.text for each in request.messages if isinstance(each, AssistantMessage)]
+    assert texts == ["The first words\n\n[The user stopped this reply here.]"]
+
+
+def streamed_text(harness: GatewayHarness) -> str:
+    """The live text of the only turn."""
+    (lane,) = harness.gateway.lanes
+    assert lane.turn is not None
+    return lane.turn.context.output.live.text
 
 
 async def test_a_second_stop_within_a_minute_suspends_the_session(

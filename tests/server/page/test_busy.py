@@ -98,6 +98,31 @@ def test_stop_ends_the_turn_and_the_page_shows_it(gateway: SpawnedGateway, visit
     assert visitor.page.get_by_role("button", name="Send").is_disabled()
 
 
+def test_stop_keeps_the_partial_reply_and_returns_queued_texts_to_the_composer(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    """F9: the partial reply stays also after a reload, marked as stopped."""
+    visitor = visit(gateway)
+    visitor.send(ENDLESS_REPLY)
+    begun = visitor.page.locator(".reply.live .prose")
+    begun.get_by_text("word").first.wait_for()
+    visitor.choose_busy_mode("Queue")
+    visitor.send("and then this")
+    visitor.waiting_messages.get_by_text("Waiting for the running turn").wait_for()
+    visitor.message_box.fill("my draft")
+    visitor.page.get_by_role("button", name="Stop").click()
+    visitor.page.locator(".turn-end").get_by_text("Stopped.").wait_for()
+    visitor.waiting_messages.wait_for(state="detached")
+    assert visitor.message_box.input_value() == "my draft\n\nand then this"
+    for _ in range(2):
+        reply = visitor.replies.first
+        reply.get_by_text("You stopped this answer here.").wait_for()
+        assert "word" in reply.locator(".prose").inner_text()
+        assert "the last of it" not in reply.inner_text()
+        visitor.page.reload()
+        visitor.replies.first.wait_for()
+
+
 def test_escape_stops_what_runs_when_there_is_nothing_to_close(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:

@@ -95,6 +95,23 @@ def test_a_command_that_exits_non_zero_is_shown_as_failed_with_its_code(
     cell.get_by_text("exit code 3").wait_for()
 
 
+def test_choosing_several_files_attaches_all_of_them(
+    gateway: SpawnedGateway, visit: Visit, tmp_path: Path
+) -> None:
+    """The list of a file input is emptied while the files are still being read."""
+    visitor = visit(gateway)
+    files = [tmp_path / name for name in ("one.txt", "two.txt", "three.txt")]
+    for file in files:
+        file.write_text(f"inside {file.name}")
+    visitor.page.locator("input[type=file]").set_input_files(files)
+    names = visitor.page.locator(".attachments .filename")
+    names.nth(2).wait_for()
+    assert names.all_inner_texts() == [file.name for file in files]
+    visitor.send_and_wait("[text three of them]")
+    shown = visitor.user_messages.first.inner_text()
+    assert all(file.name in shown for file in files)
+
+
 def test_a_running_step_shows_what_it_has_written_so_far(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:

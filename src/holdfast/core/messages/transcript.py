@@ -54,6 +54,7 @@ class StopReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
     FILTERED = "filtered"
+    STOPPED = "stopped"  # by its user, while it was streamed: the text is its beginning
 
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):

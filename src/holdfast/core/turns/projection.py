@@ -14,6 +14,7 @@ from holdfast.core.messages.transcript import (
     Image,
     Message,
     NoteMessage,
+    StopReason,
     ToolCall,
     ToolMessage,
     ToolOutcome,
@@ -26,6 +27,7 @@ RESULT_OMITTED = "[This result was left out to make room. Call the tool again if
 FILES_OMITTED = "[The contents of the files were left out to make room. They are in the workspace.]"
 TRUNCATED_NOTE = NoteMessage(text="[System note: what came before this is not shown.]")
 CONTINUE_NOTE = NoteMessage(text="[System note: continue from here.]")
+REPLY_STOPPED = "[The user stopped this reply here.]"
 EMPTY_MESSAGE = "(empty message)"
 RESULT_IMAGES = "[The pictures of the results above.]"
 
@@ -131,7 +133,7 @@ def _needs_no_repair(messages: Iterable[Message]) -> bool:
         if not message.text:
             return False
         if isinstance(message, AssistantMessage):
-            if message.calls:
+            if message.calls or message.stop is StopReason.STOPPED:
                 return False
         elif not isinstance(message, UserMessage):
             return False
@@ -157,6 +159,9 @@ def _project_reply(
     message: AssistantMessage, results: dict[CallId, ToolMessage]
 ) -> Iterator[Message]:
     if not message.calls:
+        if message.stop is StopReason.STOPPED:
+            text = f"{message.text}\n\n{REPLY_STOPPED}"
+            message = msgspec.structs.replace(message, text=text, stop=StopReason.END)
         if message.text:
             yield message
         return

@@ -117,7 +117,7 @@ def model_of(messages: Sequence[Message]) -> str:
     """The model of the last reply. A turn that fell back to another model counts as a whole for
     that one."""
     for message in reversed(messages):
-        if isinstance(message, AssistantMessage):
+        if isinstance(message, AssistantMessage) and message.model:
             return message.model
     return ""
 

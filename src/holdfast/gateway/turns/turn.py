@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxRow
 from holdfast.core.messages.outbox import NewDelivery
-from holdfast.core.messages.transcript import Message
+from holdfast.core.messages.transcript import AssistantMessage, Message, StopReason, ToolMessage
 from holdfast.core.ports.command import Command
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
@@ -712,9 +712,14 @@ class Turn:
         )
 
     def _stopped_end(self) -> EndTurn:
+        """The end of a turn that its user stopped. What was streamed of the reply stays in the
+        transcript: the user has read it, and the next message may refer to it."""
+        partial = "" if self._context is None else self._context.output.live.text
+        reply = AssistantMessage(text=partial.rstrip(), stop=StopReason.STOPPED)
         return self._end_as(
             TurnRowState.SUPERSEDED,
             reason=STOPPED_BY_USER,
+            messages=(*self._open_call_results(), reply) if reply.text else None,
             by=self._stopped_by,
             deliveries=self._stop_deliveries,
             inbox_ends=(*superseded_ends(self.rows), *self._stop_ends),
@@ -734,12 +739,7 @@ class Turn:
         """The end of the turn in this state. Without `messages`, each open call gets a result that
         describes what happened to it."""
         if messages is None:
-            context = self._context
-            messages = (
-                interrupted_call_results(self._transcript, self.record.started_calls)
-                if context is None
-                else interrupted_call_results(context.agent.messages, context.log.started_calls)
-            )
+            messages = self._open_call_results()
         return EndTurn(
             turn_id=self.turn_id,
             session_id=self.session_id,
@@ -752,6 +752,12 @@ class Turn:
             by=by,
             at=self._runtime.clock.now(),
         )
+
+    def _open_call_results(self) -> Sequence[ToolMessage]:
+        context = self._context
+        if context is None:
+            return interrupted_call_results(self._transcript, self.record.started_calls)
+        return interrupted_call_results(context.agent.messages, context.log.started_calls)
 
 
 def _is_being_cancelled() -> bool:

@@ -25,7 +25,7 @@ export class Conversation extends Observable {
   #closed = false;
 
   /** `firstAnswer`: the answer of the command that switched to this session. */
-  constructor(id, { outbox, onState, onSession, onAnnounce, onLeft, firstAnswer = null }) {
+  constructor(id, { outbox, onState, onSession, onAnnounce, onLeft, onReturned, firstAnswer = null }) {
     super();
     this.id = id;
     this.session = null;
@@ -42,6 +42,7 @@ export class Conversation extends Observable {
     this.onSession = onSession;
     this.onAnnounce = onAnnounce;
     this.onLeft = onLeft;
+    this.onReturned = onReturned;
     this.firstAnswer = firstAnswer;
     this.#stream = new Stream({
       address: () => address.session(this.id, this.last),
@@ -321,10 +322,16 @@ export class Conversation extends Observable {
   }
 
   /** Adds the answer of a message that never became a record: a command, or a refused message. */
-  #answer({ text: command }, { id, text, reason, state }, after) {
+  #answer(entry, { id, text, reason, state }, after) {
+    const command = entry.text;
     const shown = text || reason;
     if (!shown && state !== "superseded") return;
-    if (this.records.some(({ message }) => message.type === "user" && message.text === agentText(command))) return;
+    if (this.records.some(({ message }) => message.type === "user" && isText(entry, message.text))) return;
+    // No turn took it before the stop: its author may want to send it after all.
+    if (state === "superseded" && !isCommand(entry) && this.session?.current) {
+      this.onReturned(entry);
+      return;
+    }
     this.answers = [...this.answers, { id, text: shown, command, state, after }];
     this.onAnnounce(shown);
   }

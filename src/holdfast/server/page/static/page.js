@@ -123,7 +123,13 @@ export class Page extends Observable {
   }
 
   compose(text) {
-    for (const composer of this.#composers) composer(text);
+    for (const composer of this.#composers) composer({ text });
+  }
+
+  /** Returns a message that was not processed to the composer, with its attachments. */
+  #giveBack({ text, attachments }) {
+    for (const composer of this.#composers) composer({ text, attachments, added: true });
+    this.announce(_("Not processed, because the turn was stopped. The text is in the message box again."));
   }
 
   setTheme(theme) {
@@ -187,6 +193,7 @@ export class Page extends Observable {
       onSession: (session) => this.#sessionChanged(session),
       onAnnounce: (text) => this.announce(text),
       onLeft: (session, answer) => this.#followCommand(session, answer),
+      onReturned: (entry) => this.#giveBack(entry),
       firstAnswer,
     });
     conversation.open();

@@ -125,6 +125,7 @@ function DrawnReply({ record, results, conversation, running, annotations }) {
     ${calls.map((call, index) => html`<${Step} key=${call.id} call=${call} result=${results[index]} began=${at}
       live=${conversation.live} running=${running} ask=${(result) => conversation.fullOutput(result)} />`)}
     ${stop === "length" && html`<p class="remark">${_("The model stopped here: its answer reached the maximum length.")}</p>`}
+    ${stop === "stopped" && html`<p class="remark">${_("You stopped this answer here.")}</p>`}
     ${stop === "filtered" && html`<p class="remark">${_("The provider's content filter ended this answer.")}</p>`}
   </article>`;
 }

@@ -25,11 +25,16 @@ export function Composer({ page, running, onSend, onStop, draftKey, hint = "", c
     setFiles([]);
     if (!COARSE.matches && !calm) field.current.focus(); // on a phone the keyboard would cover the chat
   }, [draftKey]);
-  useEffect(() => page.onCompose((text) => change(text, field, setText, draftKey)), [draftKey]);
+  useEffect(() => page.onCompose(({ text: given, attachments = [], added = false }) => {
+    const draft = recallText(`draft.${draftKey}`, "");
+    change(added && draft.trim() ? `${draft.trimEnd()}\n\n${given}` : given, field, setText, draftKey);
+    if (attachments.length) setFiles((before) => [...before, ...attachments]);
+  }), [draftKey]);
   useLayoutEffect(() => grow(field.current), [text]);
 
   const add = async (chosen) => {
-    const { files: read, problem: why } = await readFiles(chosen, files);
+    // A copy: the list of a file input is emptied while the files are read.
+    const { files: read, problem: why } = await readFiles([...chosen], files);
     setFiles((before) => [...before, ...read]);
     setProblem(why);
   };
