@@ -411,6 +411,28 @@ async def test_a_turn_interrupted_by_a_crash_fails_if_configured(
     assert await harness.ledger() == {"failed": 1}
 
 
+async def test_a_marked_session_that_crashes_again_is_not_suspended(
+    harness: GatewayHarness,
+) -> None:
+    """F8: it is exempt from `crash_recovery = "suspend"`, until it was cut three times (F7)."""
+    await enable_suspend_recovery(harness)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    await wait_for_open_turns(harness)
+    await restart_gateway(harness, StopKind.RESTART)
+    await harness.model.wait_for_request(2)
+    assert (await only_session_row(harness)).resume_pending
+    await harness.die()
+    await harness.start()
+    await harness.model.wait_for_request(3)
+    row = await only_session_row(harness)
+    assert (row.suspended, row.resume_pending, row.interruptions) == (False, True, 2)
+    await harness.die()
+    await harness.start()
+    await harness.sent(1)
+    assert (await only_session_row(harness)).suspended
+
+
 async def test_a_turn_of_a_suspended_session_is_not_resumed(
     harness: GatewayHarness,
 ) -> None:
