@@ -69,8 +69,7 @@ async def test_each_affected_chat_is_notified_of_a_restart_once(
         first = summarise(await wait_for_sent(process_harness, 4))
         working = [text for chat, text, _ in first if chat == "work"]
         assert working == [
-            "The gateway is restarting. My current work here is interrupted; I will try to "
-            "resume it in a moment.",
+            "The gateway is restarting. I will try to resume my current work here in a moment.",
             "there it is",
         ]
         assert [(text, reply) for chat, text, reply in first if chat == "hall"] == [
@@ -82,7 +81,7 @@ async def test_each_affected_chat_is_notified_of_a_restart_once(
         await process_harness.start()
         await process_harness.wait_until_settled()
         assert summarise(await wait_for_sent(process_harness, 6))[4:] == [
-            ("ops", "Restarting …", asked),
+            ("ops", "The gateway is restarting.", asked),
             ("ops", "The gateway is back.", asked),
         ]
 

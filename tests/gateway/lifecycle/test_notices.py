@@ -161,6 +161,26 @@ async def test_each_chat_with_a_running_turn_gets_a_shutdown_notice_in_its_threa
         assert "try to resume" in notice.outgoing.text
 
 
+async def test_a_chat_whose_turn_is_only_parked_is_not_told_of_an_interruption(
+    harness: NoticeHarness, call: Call
+) -> None:
+    """D1, H6: before the drain it is not known how the turn is left, and a parked one continues as
+    if nothing had happened. The notice has the words of the contract."""
+    harness.held_tools[ReplayClass.ATTACH].go.clear()
+    harness.model.say([call("attach")])
+    harness.say("work", chat="a")
+    await harness.held_tools[ReplayClass.ATTACH].wait_until_started(1)
+    harness.say("/restart", chat="ops")
+    order = await harness.stop_by()
+    assert order.kind is StopKind.RESTART
+    assert (harness.gateway.parked, harness.gateway.interrupted) == (1, 0)
+    texts = {each.outgoing.chat_id: each.outgoing.text for each in sent_messages(harness)}
+    assert sorted(texts) == ["a", "ops"]
+    for text in texts.values():
+        assert "interrupt" not in text
+        assert "restarting" in text and "try to resume" in text
+
+
 async def test_shutdown_notices_are_sent_before_the_drain(harness: NoticeHarness) -> None:
     """D1, C1: the drained turn may still reply, and its chat has the notice by then."""
     await harness.start_turn("one", 1)
@@ -325,7 +345,7 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(harness: NoticeHarnes
         ("ops", "t", request),
     ]
     (answer,) = [each for each in notices if each.outgoing.chat_id == "ops"]
-    assert answer.outgoing.text.startswith("Restarting … 2 turns are interrupted")
+    assert answer.outgoing.text.startswith("The gateway is restarting. 2 turns are running")
     assert "try to resume" in answer.outgoing.text
     await harness.start()
     (back,) = (await harness.sent(4))[3:]
@@ -355,7 +375,7 @@ async def test_restart_in_a_chat_of_two_replies_too(harness: NoticeHarness) -> N
     await harness.stop_by()
     (notice,) = sent_messages(harness)
     assert destinations([notice]) == [("home", None, request)]
-    assert notice.outgoing.text == "Restarting …"
+    assert notice.outgoing.text == "The gateway is restarting."
     await harness.start()
     (back,) = (await harness.sent(2))[1:]
     assert destinations([back]) == [("home", None, request)]
@@ -612,7 +632,7 @@ async def test_restart_without_a_supervisor_is_refused_with_a_hint(tmp_path: Pat
 async def test_a_restart_typed_over_the_api_is_answered_there(harness: NoticeHarness) -> None:
     """D2: the client gets the reply, and no back notice is pending."""
     ended = await harness.end_of(await harness.accept("/restart"))
-    assert ended.text == "Restarting …"
+    assert ended.text == "The gateway is restarting."
     await harness.stop_by()
     await harness.start()
     assert await harness.outbox() == []

@@ -321,6 +321,23 @@ async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_not
     assert note_texts(later.messages) == [UNANSWERED_RESULTS_NOTE.text]
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (None, "gateway restart"),
+        ("restart_timeout", "gateway restart"),
+        ("shutdown_timeout", "gateway shutdown"),
+        ("crash", "interruption"),
+    ],
+)
+def test_the_note_has_the_words_of_the_contract(reason: str | None, words: str) -> None:
+    """F6: readers of a transcript look for them literally."""
+    text = interruption_note(reason).text
+    assert text.startswith("[System note:") and words in text
+    others = {"gateway restart", "gateway shutdown", "interruption"} - {words}
+    assert not [other for other in others if other in text]
+
+
 async def test_a_transcript_that_ends_with_an_answer_has_no_note(harness: GatewayHarness) -> None:
     """F6."""
     await exchange_messages(harness)

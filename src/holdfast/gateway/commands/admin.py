@@ -103,10 +103,10 @@ def _when_idle_text(running: int) -> str:
 
 def _restarting_text(running: int) -> str:
     if not running:
-        return _("Restarting …")
+        return _("The gateway is restarting.")
     return _n(
-        "Restarting … {n} turn is interrupted; I will try to resume it.",
-        "Restarting … {n} turns are interrupted; I will try to resume them.",
+        "The gateway is restarting. {n} turn is running; I will try to resume it.",
+        "The gateway is restarting. {n} turns are running; I will try to resume them.",
         running,
     ).format(n=running)
 

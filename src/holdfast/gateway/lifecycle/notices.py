@@ -104,12 +104,12 @@ class LifecycleNotices:
         for row in self._messages_at_work():
             address = _address_of(row)
             with use_catalogue(self._languages.of_message(row)):
-                text = _stopping_text(order, interrupts=True)
+                text = _stopping_text(order, works=True)
             notices.setdefault(_chat_thread(address), (address, text))
         if order.address is None:
             for home in self._home_channels.all():
                 with use_catalogue(self._languages.of_chat(home.address)):
-                    text = _stopping_text(order, interrupts=False)
+                    text = _stopping_text(order, works=False)
                 notices.setdefault(_chat_thread(home.address), (home.address, text))
         elif order == self._answered_order:
             notices.pop(_chat_thread(order.address), None)
@@ -191,20 +191,20 @@ class LifecycleNotices:
             await self._store.write(AddDeliveries(deliveries=notices, at=at))
 
 
-def _stopping_text(order: StopOrder, *, interrupts: bool) -> str:
-    """`interrupts`: a turn of the chat is interrupted."""
-    match order.kind.restarts, interrupts:
+def _stopping_text(order: StopOrder, *, works: bool) -> str:
+    """`works`: a turn of the chat runs. It may still finish, be parked or be interrupted, so the
+    text promises only to try."""
+    match order.kind.restarts, works:
         case True, True:
             return _(
-                "The gateway is restarting. My current work here is interrupted; I will try to "
-                "resume it in a moment."
+                "The gateway is restarting. I will try to resume my current work here in a moment."
             )
         case True, False:
             return _("The gateway is restarting.")
         case False, True:
             return _(
-                "The gateway is shutting down. My current work here is interrupted; I will try to "
-                "resume it when the gateway is back."
+                "The gateway is shutting down. I will try to resume my current work here when the "
+                "gateway is back."
             )
     return _("The gateway is shutting down.")
 

@@ -114,8 +114,8 @@ async def _session_has_ended(open_turn: OpenTurn, store: StoreReader) -> bool:
 async def _give_up_reason(
     open_turn: OpenTurn, store: StoreReader, mode: CrashRecovery
 ) -> TurnGivenUp | None:
-    """Why a turn is not resumed; None: it is. One that waits or is parked was not interrupted, and a
-    session that is marked resume-pending is exempt from `crash_recovery = "suspend"` (F8)."""
+    """Why a turn is not resumed; None: it is. One that waits or is parked was not interrupted, and
+    a session that is marked resume-pending is exempt from `crash_recovery = "suspend"` (F8)."""
     session = await store.read(GetSession(session_id=open_turn.turn.session_id))
     if session is not None and session.suspended:
         return TurnGivenUp("This was not finished before its conversation was suspended.")
