@@ -190,6 +190,7 @@ class AlwaysReportsAlive(CorrectPlatform):
         (ReportsUnknownOutcome, "a_permanent_refusal_is_reported_as_one"),
         (ReportsUnknownOutcome, "a_rate_limit_says_how_long_to_wait_and_nothing_was_sent"),
         (RetriesRefusedLogin, "bad_credentials_are_refused_permanently"),
+        (RetriesRefusedLogin, "bad_credentials_block_the_account_with_a_remedy"),
         (EditsByResending, "a_sent_message_can_be_edited"),
         (
             RetriesEditsForever,

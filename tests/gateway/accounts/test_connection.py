@@ -254,7 +254,7 @@ def test_a_retry_after_of_the_platform_is_obeyed(start_accounts: StartAccounts) 
     assert waits(platform) == [90]
 
 
-def test_only_a_lasting_connection_resets_the_backoff(start_accounts: StartAccounts) -> None:
+def test_only_a_connection_that_works_resets_the_backoff(start_accounts: StartAccounts) -> None:
     platform = PlannedPlatform(DOWN, DOWN, None)
     harness = start_accounts(platform)
     harness.loop.wait(3.5)
@@ -263,10 +263,42 @@ def test_only_a_lasting_connection_resets_the_backoff(start_accounts: StartAccou
         platform.fail_now.set()
         harness.loop.wait(pause + 0.5)
     assert platform.open == 1
-    harness.loop.wait(61)
+    harness.loop.wait(11)
     platform.fail_now.set()
     harness.loop.wait(1.5)
-    assert platform.open == 1, "a minute was a success"
+    assert platform.open == 1, "it lasted, and so it was a success"
+
+
+def test_the_backoff_follows_failures_to_connect_and_not_short_connections(
+    start_accounts: StartAccounts,
+) -> None:
+    """An account whose good connections are cut after seconds stays offline for seconds."""
+    platform = PlannedPlatform(DOWN, DOWN, None)
+    harness = start_accounts(platform)
+    harness.loop.wait(3.5)
+    for _ in range(20):
+        assert platform.open == 1
+        harness.loop.wait(2)
+        harness.platforms.mark_alive("planned", "a")
+        harness.loop.wait(1)
+        platform.fail_now.set()
+        harness.loop.wait(1.5)
+    assert max(waits(platform)[2:]) < 5
+
+
+def test_two_gateways_with_one_account_do_not_disconnect_each_other_every_second(
+    start_accounts: StartAccounts,
+) -> None:
+    platform = PlannedPlatform(None)
+    platform.error = AccountInUse("replaced by a new connection")
+    harness = start_accounts(platform)
+    for pause in (1, 2, 4, 8):
+        harness.loop.tick(5)
+        assert platform.open == 1
+        harness.platforms.mark_alive("planned", "a")
+        platform.fail_now.set()
+        harness.loop.wait(pause + 0.1)
+    assert [round(each) for each in waits(platform)] == [1, 2, 4, 8]
 
 
 @pytest.mark.parametrize("how", ["reported", "task group"])
@@ -301,6 +333,53 @@ def test_a_token_revoked_while_connected_blocks_the_account(
         platform.fail_now.set()
     harness.loop.wait(3600)
     assert harness.state(platform) is AccountState.BLOCKED and len(platform.attempts) == 1
+
+
+class ReportingPlatform(PlannedPlatform):
+    """Reports the loss of its connection while it is still being opened, and goes on to open it, or
+    raises another error."""
+
+    def __init__(self, *reports: Exception, raised: Exception | None) -> None:
+        super().__init__(None)
+        self.reports = reports
+        self.raised = raised
+        self.registry: PlatformRegistry | None = None
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        assert self.registry is not None
+        self.attempts.append(asyncio.get_running_loop().time())
+        for error in self.reports:
+            self.registry.report_lost(self.name, self.account, error)  # type: ignore[arg-type]
+        if self.raised is not None:
+            raise self.raised
+        await asyncio.sleep(0.1)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("reports", "raised"),
+    [
+        ([REFUSED], None),
+        ([REFUSED], DOWN),
+        ([REFUSED], ExceptionGroup("tasks", [DOWN])),
+        ([AccountDisconnected("cut"), REFUSED], None),
+        ([AccountDisconnected("cut")], REFUSED),
+        ([AccountDisconnected("cut")], ExceptionGroup("tasks", [DOWN, REFUSED])),
+    ],
+    ids=str,
+)
+def test_a_refusal_reported_while_connecting_blocks_the_account(
+    start_accounts: StartAccounts, reports: list[Exception], raised: Exception | None
+) -> None:
+    """Also if the connection is cancelled because of the report."""
+    platform = ReportingPlatform(*reports, raised=raised)
+    harness = start_accounts(platform)
+    platform.registry = harness.platforms
+    harness.loop.wait(3600)
+    status = harness.platforms.status_of(platform)
+    assert (status.state, status.error) == (AccountState.BLOCKED, "the token is bad")
+    assert status.remedy == "Ask for another" and len(platform.attempts) == 1
 
 
 def test_a_half_open_connection_is_noticed_and_replaced(start_accounts: StartAccounts) -> None:

@@ -51,6 +51,8 @@ class FakeDiscord:
 
     def __init__(self) -> None:
         self.token = "MTk4.Cl2FMQ.token"
+        self.revoke_after: int | None = None  # requests until the credentials are revoked
+        self.revoked = False
         self.content_allowed = True  # whether the message content intent is switched on
         self.messages: dict[str, list[Json]] = {TEXT: [], THREAD: [], ANN_DM: [], BOB_DM: []}
         self.sessions: dict[str, GatewaySession] = {}
@@ -193,6 +195,15 @@ class FakeDiscord:
         every = [each for messages in self.messages.values() for each in messages]
         ours = [each for each in every if each["author"]["id"] == BOT["id"]]
         return sorted(ours, key=lambda message: int(message["id"]))
+
+    def accepts(self, token: str, expected: str) -> bool:
+        """Whether a request with that token is authorised. Counts it towards `revoke_after`."""
+        if self.revoke_after is not None:
+            if self.revoke_after == 0:
+                self.revoked = True
+                return False
+            self.revoke_after -= 1
+        return token == expected
 
     def delete_sent(self) -> None:
         """A moderator deletes the bot's newest message."""

@@ -57,7 +57,7 @@ def _identified(
 ) -> GatewaySession | None:
     """topics/opcodes-and-status-codes#gateway-gateway-close-event-codes: 4004, and 4014 for an
     intent that is not switched on. Servers follow one by one, after "ready"."""
-    if asked["token"] != vendor.token:
+    if not vendor.accepts(asked["token"], vendor.token):
         outgoing.put_nowait(4004)
         return None
     if asked["intents"] & _CONTENT and not vendor.content_allowed:

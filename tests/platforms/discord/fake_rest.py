@@ -73,10 +73,13 @@ class FakeRestApi:
         self.vendor.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
         # reference#authentication and #user-agent: required for every request. The token of an
         # interaction is its own authorisation.
-        known = request.headers.get("Authorization") == f"Bot {self.vendor.token}"
-        if not known and not request.path.startswith("/api/v10/interactions"):
+        given = request.headers.get("Authorization", "").removeprefix("Bot ")
+        known = request.path.startswith("/api/v10/interactions") or self.vendor.accepts(
+            given, self.vendor.token
+        )
+        if not known:
             return _answer({"message": "401: Unauthorized", "code": 0}, 401)
-        assert not known or request.headers["User-Agent"].startswith("DiscordBot (")
+        assert not given or request.headers["User-Agent"].startswith("DiscordBot (")
         try:
             return await handler(request)
         except FakeDiscordError as error:

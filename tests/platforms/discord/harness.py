@@ -127,6 +127,12 @@ class DiscordHarness(PlatformHarness):
     async def reactions(self, name: str) -> Sequence[str]:
         return self._vendor.reactions.get(name, [])
 
+    async def revoke_after(self, requests: int) -> None:
+        self._vendor.revoke_after, self._vendor.revoked = requests, False
+
+    async def revoked(self) -> bool:
+        return self._vendor.revoked
+
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:
             case VendorFault.BAD_CREDENTIALS:
@@ -134,6 +140,7 @@ class DiscordHarness(PlatformHarness):
             case VendorFault.UNREACHABLE:
                 self._proxy.refuse_connections()
             case VendorFault.NONE:
+                self._vendor.revoke_after = None
                 self._vendor.token = self._token
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:

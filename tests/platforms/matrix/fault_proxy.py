@@ -36,6 +36,7 @@ class MatrixFaultProxy:
         self.is_silent = False
         self.refuses_connections = False
         self.rejects_token = False
+        self.reject_token_after: int | None = None  # requests with a token
         self.keys_late = False  # messages between devices are delayed
         self._delayed: list[Any] = []
         self._transports: set[asyncio.Transport] = set()
@@ -70,6 +71,7 @@ class MatrixFaultProxy:
         if self.is_silent:
             self.disconnect()
         self.refuses_connections = self.is_silent = self.rejects_token = False
+        self.reject_token_after = None
         self.faults.clear()
 
     def acknowledged(self, *, but: str) -> int:
@@ -85,7 +87,7 @@ class MatrixFaultProxy:
             await asyncio.sleep(3600)
         self._acknowledged |= self._unacknowledged.get(request.query.get("since", ""), set())
         fault = self._fault_of(request)
-        if self.rejects_token:
+        if self._rejects(request):
             return web.json_response(_UNKNOWN_TOKEN, status=401)
         if fault in (MatrixFault.FLOOD, MatrixFault.FORBIDDEN):
             status, body = fault.value
@@ -96,6 +98,14 @@ class MatrixFaultProxy:
         while self.is_silent:
             await asyncio.sleep(3600)
         return response
+
+    def _rejects(self, request: web.Request) -> bool:
+        if self.reject_token_after is not None and "Authorization" in request.headers:
+            if self.reject_token_after == 0:
+                self.rejects_token = True
+            else:
+                self.reject_token_after -= 1
+        return self.rejects_token
 
     def _fault_of(self, request: web.Request) -> MatrixFault | None:
         sends = request.method == "PUT" and "/send/" in request.path

@@ -98,6 +98,12 @@ class MatrixHarness(PlatformHarness):
     async def acknowledged(self) -> int:
         return self._proxy.acknowledged(but=self._bot.user_id)
 
+    async def revoke_after(self, requests: int) -> None:
+        self._proxy.reject_token_after = requests
+
+    async def revoked(self) -> bool:
+        return self._proxy.rejects_token
+
     async def set_fault(self, fault: VendorFault) -> None:
         proxy = self._proxy
         match fault:

@@ -28,6 +28,8 @@ class FakeSlack:
 
     def __init__(self) -> None:
         self.token, self.app_token = TOKEN, APP_TOKEN
+        self.revoke_after: int | None = None  # requests until the credentials are revoked
+        self.revoked = False
         self.scopes = SCOPES
         self.names = {ANN: "Ann", BOB: "Bob"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
@@ -183,6 +185,15 @@ class FakeSlack:
 
     def sent(self) -> list[Json]:
         return [each for each in self.messages if each.get("bot_id") == BOT]
+
+    def accepts(self, token: str, expected: str) -> bool:
+        """Whether a request with that token is authorised. Counts it towards `revoke_after`."""
+        if self.revoke_after is not None:
+            if self.revoke_after == 0:
+                self.revoked = True
+                return False
+            self.revoke_after -= 1
+        return token == expected
 
     def delete_sent(self) -> None:
         """An administrator deletes the app's newest message."""

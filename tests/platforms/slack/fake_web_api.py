@@ -83,7 +83,8 @@ class FakeWebApi:
         of_app = method == "apps.connections.open"
         if not given:
             raise SlackError("not_authed")
-        if given != (self._vendor.app_token if of_app else self._vendor.token):
+        expected = self._vendor.app_token if of_app else self._vendor.token
+        if not self._vendor.accepts(given, expected):
             raise SlackError("invalid_auth")
 
     async def _auth_test(self, args: Args) -> Json:

@@ -119,6 +119,12 @@ class SlackHarness(PlatformHarness):
             for each in has
         ]
 
+    async def revoke_after(self, requests: int) -> None:
+        self._vendor.revoke_after, self._vendor.revoked = requests, False
+
+    async def revoked(self) -> bool:
+        return self._vendor.revoked
+
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:
             case VendorFault.BAD_CREDENTIALS:
@@ -127,6 +133,7 @@ class SlackHarness(PlatformHarness):
                 self._proxy.refuse_connections()
                 await self._web_api.sockets.close()
             case VendorFault.NONE:
+                self._vendor.revoke_after = None
                 self._vendor.token = TOKEN
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:

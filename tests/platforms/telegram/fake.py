@@ -74,6 +74,8 @@ class FakeTelegram:
 
     def __init__(self, *, token: str = TOKEN) -> None:
         self.token = token
+        self.revoke_after: int | None = None  # requests until the credentials are revoked
+        self.revoked = False
         # https://core.telegram.org/bots/api#getme
         self.me = {
             **user(123456, "Holdfast", bot=True),
@@ -195,6 +197,15 @@ class FakeTelegram:
         self.edits.append(new)
         self.message_posted.set()
         return new
+
+    def accepts(self, token: str, expected: str) -> bool:
+        """Whether a request with that token is authorised. Counts it towards `revoke_after`."""
+        if self.revoke_after is not None:
+            if self.revoke_after == 0:
+                self.revoked = True
+                return False
+            self.revoke_after -= 1
+        return token == expected
 
     def delete_sent(self) -> None:
         """An administrator deletes the bot's newest message."""

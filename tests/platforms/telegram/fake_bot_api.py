@@ -83,7 +83,7 @@ class FakeBotApi:
     async def _call(self, request: web.Request) -> web.Response:
         method = request.match_info["method"].lower()
         self._vendor.calls.append(method)
-        if request.match_info["token"] != self._vendor.token:
+        if not self._vendor.accepts(request.match_info["token"], self._vendor.token):
             return _answer(BotApiError(401, "Unauthorized"))
         if method not in self._methods:
             return _answer(BotApiError(404, "Not Found"))

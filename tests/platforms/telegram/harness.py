@@ -117,6 +117,12 @@ class TelegramHarness(PlatformHarness):
         found = self._known(name)
         return self._vendor.reactions.get((found["chat"]["id"], found["message_id"]), [])
 
+    async def revoke_after(self, requests: int) -> None:
+        self._vendor.revoke_after, self._vendor.revoked = requests, False
+
+    async def revoked(self) -> bool:
+        return self._vendor.revoked
+
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:
             case VendorFault.BAD_CREDENTIALS:
@@ -124,6 +130,7 @@ class TelegramHarness(PlatformHarness):
             case VendorFault.UNREACHABLE:
                 self._proxy.refuse_connections()
             case VendorFault.NONE:
+                self._vendor.revoke_after = None
                 self._vendor.token = TOKEN
                 self._proxy.restore()
             case VendorFault.HALF_OPEN if self._limit > SHORT_TIMEOUT:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.errors import AccountDisconnected, ConnectError
+from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.retry import CONNECTION_RETRY, RetryPolicy
@@ -20,12 +20,13 @@ class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     connect_timeout: float = 30.0
     retry: RetryPolicy = CONNECTION_RETRY
-    stable_after: float = 60.0  # a connection that lasted this long counts as a success
+    # A connection that lasted this long counts as a success without a reported round trip.
+    stable_after: float = 10.0
     close_timeout: float = 5.0  # until closing is cancelled
 
 
 class ConnectionBackoff:
-    """Owns how often in a row an account has failed."""
+    """Owns how often in a row an account has failed to connect."""
 
     def __init__(self, settings: BackoffSettings, *, random: Callable[[], float]) -> None:
         """`random` returns numbers from 0 to 1: accounts that failed together, for example because
@@ -40,10 +41,11 @@ class ConnectionBackoff:
         self.failures += 1
         return wait
 
-    def record_connection(self, seconds: float) -> None:
-        """Record that a connection has ended that lasted `seconds`. One that breaks as soon as it
-        is open does not count as a success; otherwise it would be reopened every second."""
-        if seconds >= self._settings.stable_after:
+    def record_connection(self, seconds: float, *, proven: bool) -> None:
+        """Record that a connection has ended that lasted `seconds`. A proven one has made a round
+        trip after it was opened. One that breaks as soon as it is open, without a round trip, does
+        not count as a success; otherwise it would be reopened every second."""
+        if proven or seconds >= self._settings.stable_after:
             self.failures = 0
 
 
@@ -107,12 +109,22 @@ class AccountConnection:
         self._policy = policy
         self._clock = clock
         self._closing = asyncio.Event()
-        self._error: ConnectError | None = None
+        self.error: ConnectError | None = None  # as reported by the platform, or by silence
         self._connected_at: float | None = None
         self.seconds = 0.0  # how long it was open
 
+    @property
+    def proven(self) -> bool:
+        """Whether the platform has reported a round trip after the connection was opened."""
+        alive_at = self._platforms.alive_at(self._platform)
+        opened_at = self._connected_at
+        return alive_at is not None and opened_at is not None and alive_at >= opened_at
+
     def fail(self, error: ConnectError) -> None:
-        self._error = self._error or error
+        """End the connection. The first error counts, unless a later one is a refusal, which no
+        retry can fix."""
+        if self.error is None or isinstance(error, ConnectRefused):
+            self.error = error
         self._closing.set()
 
     async def wait_ended(self) -> None:
@@ -128,12 +140,14 @@ class AccountConnection:
         # The boundary of a platform: its failure affects no other account, and the supervisor logs
         # it.
         except Exception as error:  # noqa: BLE001 - returned to the supervisor
-            return self._error or error
+            if self.error is None:
+                return error
+            return ExceptionGroup("the connection was lost", [self.error, error])
         finally:
             self._outbox.account_disconnected(self._platform)
         # A platform that ends its context without an error and without a request is disconnected,
         # too.
-        return self._error or (
+        return self.error or (
             None
             if self._closing.is_set()
             else AccountDisconnected("the platform closed its connection")

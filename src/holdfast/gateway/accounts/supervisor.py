@@ -173,14 +173,11 @@ class AccountSupervisor:
             over.cancel()
             holding.cancel()  # if this task is cancelled, no other task waits for it
             self._current_connection = None
-        self._backoff.record_connection(connection.seconds)
-        if self._wake.is_set():
-            return None
-        return (
-            AccountDisconnected("its task was cancelled")
-            if holding.cancelled()
-            else holding.result()
-        )
+        error = _result(holding, connection)
+        # Two gateways with the same credentials would disconnect each other every second.
+        if not isinstance(error and _cause(error), AccountInUse):
+            self._backoff.record_connection(connection.seconds, proven=connection.proven)
+        return None if self._wake.is_set() else error
 
     async def _back_off(self, error: Exception) -> None:
         """Wait until the next attempt is due or requested."""
@@ -256,6 +253,16 @@ class AccountSupervisor:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _result(
+    holding: asyncio.Task[Exception | None], connection: AccountConnection
+) -> Exception | None:
+    """Why a connection has ended. A connection that was still being opened was cancelled, and the
+    platform has reported why."""
+    if holding.cancelled():
+        return connection.error or AccountDisconnected("its task was cancelled")
+    return holding.result()
 
 
 def _cause(error: BaseException) -> BaseException:

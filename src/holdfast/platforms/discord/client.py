@@ -25,6 +25,7 @@ _USER_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
 _CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
 _UPLOAD_TIMEOUT_FACTOR = 6.0  # factor by which the timeout of uploads is longer
 _DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
+_INVALID_WEBHOOK_TOKEN = 50027  # of an interaction that has expired; the bot's own is valid
 
 
 class DiscordBadToken(NotConnected):
@@ -46,12 +47,19 @@ class DiscordClient:
         self._base_url = API_URL
         self._http: aiohttp.ClientSession | None = None
         self._on_response: Callable[[], None] = _ignore
+        self._on_bad_token: Callable[[DiscordBadToken], None] = _ignore_bad_token
 
     @asynccontextmanager
-    async def open(self, base_url: str, on_response: Callable[[], None]) -> AsyncIterator[None]:
+    async def open(
+        self,
+        base_url: str,
+        on_response: Callable[[], None],
+        on_bad_token: Callable[[DiscordBadToken], None],
+    ) -> AsyncIterator[None]:
         """`on_response` is called for each response to this bot, which proves that the connection
-        works."""
+        works; `on_bad_token` when Discord rejects the token."""
         self._base_url, self._on_response = base_url, on_response
+        self._on_bad_token = on_bad_token
         async with aiohttp.ClientSession(headers={"User-Agent": _USER_AGENT}) as self._http:
             try:
                 yield
@@ -100,6 +108,9 @@ class DiscordClient:
                 if response.status < 500 and response.status != 401:
                     self._on_response()
                 return _parse_response(what, response, answer, kind)
+        except DiscordBadToken as error:
+            self._on_bad_token(error)
+            raise
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(
                 "{base_url} cannot be reached: {error}", base_url=self._base_url, error=error
@@ -144,6 +155,10 @@ def _ignore() -> None:
     """The callback before there is a connection."""
 
 
+def _ignore_bad_token(error: DiscordBadToken) -> None:
+    """The callback before there is a connection."""
+
+
 def _parse_response(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type[T]) -> T:
     status = response.status
     if status >= 500:
@@ -168,7 +183,7 @@ def _to_error(what: str, status: int, retry_after: str | None, body: bytes) -> E
     except msgspec.MsgspecError:  # from a proxy in front of the API
         error = DiscordError()
     why = f"{error.message or 'no reason is given'} ({status}, code {error.code})"
-    if status == 401:
+    if status == 401 and error.code != _INVALID_WEBHOOK_TOKEN:
         return DiscordBadToken("Discord does not accept the token: {why}", why=why)
     if status == 429:
         seconds = (

@@ -107,7 +107,8 @@ def _intents(*, content: bool) -> discord.Intents:
 def to_connect_error(error: Exception) -> ConnectError:
     """Convert the error of a lost connection to an error of the account."""
     code = error.code if isinstance(error, discord.ConnectionClosed) else None
-    if isinstance(error, discord.LoginFailure) or code == _CLOSED_BAD_TOKEN:
+    status = error.status if isinstance(error, discord.HTTPException) else None
+    if isinstance(error, discord.LoginFailure) or code == _CLOSED_BAD_TOKEN or status == 401:
         return ConnectRefused(
             "Discord does not accept the token: it is wrong or was reset", remedy=NEW_TOKEN_REMEDY
         )

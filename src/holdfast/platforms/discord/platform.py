@@ -111,9 +111,15 @@ class DiscordPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        def on_response() -> None:
+            intake.report_alive(self.name, self.account)
+
+        def on_bad_token(error: DiscordBadToken) -> None:
+            intake.report_lost(self.name, self.account, _refusal(error))
+
         base_url, connection = await asyncio.to_thread(load_connection, self._settings)
         async with (
-            self._client.open(base_url, lambda: intake.report_alive(self.name, self.account)),
+            self._client.open(base_url, on_response, on_bad_token),
             connection.logged_in(self._token) as (me, application),
         ):
             checkpoint = await self._load_checkpoint(me)
@@ -154,7 +160,7 @@ class DiscordPlatform:
         try:
             await self._client.call("GET", "/users/@me", DiscordUser)
         except DiscordBadToken as error:
-            raise ConnectRefused("{error}", error=error, remedy=NEW_TOKEN_REMEDY) from error
+            raise _refusal(error) from error
 
     def _report_lost(self, intake: Intake, running: asyncio.Task[ConnectError]) -> None:
         if not running.cancelled() and running.exception() is None:
@@ -185,6 +191,10 @@ class DiscordPlatform:
             )
 
 
+def _refusal(error: DiscordBadToken) -> ConnectRefused:
+    return ConnectRefused("{error}", error=error, remedy=NEW_TOKEN_REMEDY)
+
+
 def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]":
     """Call this in a thread: the import takes half a second."""
     try:
@@ -206,6 +216,6 @@ async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdent
     installed."""
     base_url, _ = load_connection(context.settings)
     client = DiscordClient(context.secrets["token"])
-    async with client.open(base_url, lambda: None):
+    async with client.open(base_url, lambda: None, lambda _: None):
         me = await client.call("GET", "/users/@me", DiscordUser)
     return AccountIdentity(name=me.username, chat_link=f"https://discord.com/users/{me.id}")

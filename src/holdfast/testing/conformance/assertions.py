@@ -89,6 +89,11 @@ async def _wait_closed(task: asyncio.Future[None], *, at_once: bool) -> None:
 def _failure(task: asyncio.Future[None]) -> BaseException | None:
     """The error of the context: a task group raises one error as a group of one."""
     error = None if task.cancelled() else task.exception()
+    return None if error is None else unwrap_group(error)
+
+
+def unwrap_group(error: BaseException) -> BaseException:
+    """The only error of a group, as a task group raises it; any other error itself."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -118,6 +118,15 @@ class PlatformHarness(ABC):
         reactions."""
         raise NotSupported("reactions cannot be seen there")
 
+    async def revoke_after(self, requests: int) -> None:
+        """The bot's credentials become invalid after that many further requests of the bot.
+        `VendorFault.NONE` makes them valid again."""
+        raise NotSupported("the credentials cannot be revoked between two requests there")
+
+    async def revoked(self) -> bool:
+        """Whether the credentials have become invalid since `revoke_after`."""
+        raise NotSupported("the credentials cannot be revoked between two requests there")
+
     async def set_fault(self, fault: VendorFault) -> None:
         raise NotSupported(f"there is no {fault.name} in this harness")
 
