@@ -11,6 +11,7 @@ import apsw
 from holdfast.store.search.index_file import index_files, last_change, open_index, save_position
 from holdfast.store.sqlite.connection import open_writer
 from holdfast.store.sqlite.file_check import SEARCH_FILE
+from holdfast.store.sqlite.totals import advance_marks
 from holdfast.system.paths import Paths
 
 PREFIX = "known."  # of the names of the sessions, as `load.py` has them
@@ -146,6 +147,7 @@ def _bulk_write(path: Path) -> Iterator[apsw.Connection]:
         db.pragma("synchronous", "off")
         with db:
             yield db
+        advance_marks(db)  # as a gateway does after every thousand writes
         db.pragma("journal_mode", "wal")
     finally:
         db.close()

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from tests.faults.backup_homes import write_turns
 
+from holdfast.core.crash_points import no_crash
 from holdfast.core.ids import CallId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source
@@ -22,6 +23,8 @@ from holdfast.store.sqlite.connection import open_writer
 from holdfast.store.sqlite.reads import session_stats, sessions
 from holdfast.store.sqlite.rows import USAGE_COLUMNS
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
+from holdfast.store.sqlite.totals import WriterConnection, advance_marks
+from holdfast.store.sqlite.writer import WriterThread
 from holdfast.store.sqlite.writes import (
     commands,
     inbox,
@@ -68,8 +71,9 @@ def check_usage(cursor: apsw.Cursor) -> None:
 
 
 def count_usage(cursor: apsw.Cursor) -> None:
-    """As the writer does with every thousandth message."""
-    cursor.execute("UPDATE counted SET last = last WHERE name = 'inbox'")
+    """As the writer does after every thousand writes."""
+    assert isinstance(cursor.connection, WriterConnection)
+    advance_marks(cursor.connection)
 
 
 class History:
@@ -245,26 +249,41 @@ def test_usage_is_that_of_a_full_sum_whatever_happens(cursor: apsw.Cursor, seed:
         assert cursor.execute(f"SELECT * FROM {table}").fetchall() == []
 
 
-def test_usage_is_counted_with_every_thousandth_message(cursor: apsw.Cursor) -> None:
-    cursor.execute(
-        "INSERT INTO sessions (id, route, created_at, active_at, principal)"
-        " VALUES ('s', 'r', 1.0, 1.0, 'ann')"
-    )
-    for number in range(1, 2500):
-        cursor.execute(
-            "INSERT INTO inbox (id, platform, account, event_id, route, principal, state,"
-            " accepted_at, body) VALUES (?1, 'irc', '', ?1, '', '', 'queued', 0.0, '{}')",
-            (number,),
-        )
+async def test_usage_is_counted_after_every_thousand_writes(tmp_path: Path) -> None:
+    def write(cursor: apsw.Cursor) -> None:
         cursor.execute(
             "INSERT INTO turns (id, session_id, state, started_at, ended_at, input_tokens)"
-            " VALUES (printf('t_%05d', ?), 's', 'answered', 1.0, 1.0, 1)",
-            (number,),
+            " SELECT printf('t_%05d', count(*)), 's', 'answered', 1.0, 1.0, 1 FROM turns"
         )
-    assert cursor.execute("SELECT turn FROM usage_mark").get == "t_01999"
-    assert cursor.execute("SELECT input_tokens FROM usage_counted").get == 1999
+
+    def open_session(cursor: apsw.Cursor) -> None:
+        cursor.execute(
+            "INSERT INTO sessions (id, route, created_at, active_at, principal)"
+            " VALUES ('s', 'r', 1.0, 1.0, 'ann')"
+        )
+
+    path = tmp_path / "state.db"
+    async with WriterThread(path, vfs=None, crash=no_crash) as writer:
+        await writer.submit(open_session)
+        for _ in range(998):
+            await writer.submit(write)
+        assert await counted_usage(writer) == 0  # the write that reads it is the thousandth
+        await writer.submit(write)
+        assert await counted_usage(writer) == 998
+        await asyncio.gather(*(writer.submit(write) for _ in range(1500)))
+        assert await counted_usage(writer) >= 1998
+    cursor = open_writer(path, vfs=None).cursor()
     found = sessions.visible_usage(cursor, route=CHATS[0], principal=PrincipalId("ann"))
     assert found.input_tokens == 2499
+
+
+async def counted_usage(writer: WriterThread) -> int:
+    found: int = await writer.submit(
+        lambda cursor: (
+            cursor.execute("SELECT coalesce(sum(input_tokens), 0) FROM usage_counted").get
+        )
+    )
+    return found
 
 
 def test_usage_is_counted_anew_when_a_damaged_file_is_recovered(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 import msgspec
@@ -13,11 +14,13 @@ from holdfast.store.backup.restore_plan import finish_restore
 from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.file_check import APPLICATION_ID, check_header, has_wal, quick_check
 from holdfast.store.sqlite.schema import Migration, apply_migration, load_migrations
+from holdfast.store.sqlite.totals import WriterConnection, read_marks
 
 BUSY_MS = 5000  # a predecessor that is closing locks the file for a moment
 _CACHE_KB = 16 * 1024
 _WAL_LIMIT = 64 * 1024 * 1024
 
+C = TypeVar("C", bound=apsw.Connection)
 Redact = Callable[[str], str]
 
 
@@ -38,7 +41,7 @@ def no_redaction(text: str) -> str:
     return text
 
 
-def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -> apsw.Connection:
+def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -> WriterConnection:
     """A connection to a store file, migrated to the newest schema. Raises `StoreUnusable` for any
     other file, and writes nothing to it. An interrupted restore is finished first, and a file is
     checked before it is migrated: writing to a damaged one makes it worse.
@@ -49,9 +52,11 @@ def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -
     check_header(path, known=len(known), vfs=vfs)
     _create_file(path)
     try:
-        db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        db = _connect(path, flags, vfs, kind=WriterConnection)
         try:
             _prepare(db, path, known)
+            read_marks(db)
             db.create_scalar_function("holdfast_redacted", lambda *text: redact(str(*text)), 1)
         except BaseException:
             db.close()
@@ -63,7 +68,7 @@ def open_writer(path: Path, *, vfs: str | None, redact: Redact = no_redaction) -
 
 def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
     try:
-        db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
+        db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs, kind=apsw.Connection)
         _set_pragmas(db)
     except apsw.Error as error:
         raise errors.to_open_error(error, path) from error
@@ -85,12 +90,10 @@ def _create_file(path: Path) -> None:
             raise errors.to_open_error(error, path) from error
 
 
-def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
+def _connect(path: Path, flags: int, vfs: str | None, *, kind: type[C]) -> C:
     # apsw's cache remembers its last n *uses*: a run of one kind of request would push the
     # statements of the others out of a small cache. 512 is its maximum.
-    return apsw.Connection(
-        str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
-    )
+    return kind(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512)
 
 
 def _set_pragmas(db: apsw.Connection) -> None:

@@ -21,6 +21,7 @@ from holdfast.store.sqlite import errors
 from holdfast.store.sqlite.checkpoint import WalCheckpointer, truncate_wal
 from holdfast.store.sqlite.connection import Redact, no_redaction, open_writer
 from holdfast.store.sqlite.file_check import has_wal
+from holdfast.store.sqlite.totals import WriterConnection, advance_marks, count_missing
 from holdfast.store.sqlite.worker import (
     DeferredRequest,
     NonTransactionalRequest,
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH = 512  # requests in one transaction
+_WRITES_PER_MARK = 1000  # after as many, the marks of the totals are advanced
 _MAX_DEFERRAL = 1.0  # seconds until a deferred write is committed on its own
 
 # A trigger on the table, not code in each write: every write is noticed, also future ones. A
@@ -202,10 +204,11 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
                 )
                 resolve_requests(request.future.get_loop(), (request,))
 
-    def _serve(self, db: apsw.Connection) -> None:
+    def _serve(self, db: WriterConnection) -> None:
         """Process requests until the None that `__aexit__` queues after the last one."""
         checkpoints = WalCheckpointer(db, path=self._path)
         closing = False
+        writes = count_missing(db)
         while not closing:
             batch = self._next_batch(checkpoints)
             requests = [request for request in batch if request is not None]
@@ -213,9 +216,21 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             if requests:
                 self._process(db, requests)
                 resolve_requests(requests[0].future.get_loop(), requests)
+                writes += len(requests)
+            if writes >= _WRITES_PER_MARK:
+                writes = 0
+                self._advance_marks(db)
         if not self._checkpoint(checkpoints):
             # Closing would try again, and fail again without a way to report it.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+
+    def _advance_marks(self, db: WriterConnection) -> None:
+        """If this fails, reads have more rows to add up, until it succeeds after more writes."""
+        if self._damage is None:
+            try:
+                advance_marks(db)
+            except apsw.Error as error:
+                self._fail([], error)
 
     def _next_batch(self, checkpoints: WalCheckpointer) -> list[StoreRequest | None]:
         """The deferred requests and then all queued ones, in the order of submission, as soon as

@@ -20,7 +20,7 @@ from holdfast.core.messages.inbox import (
 )
 from holdfast.core.messages.source import Author
 from holdfast.core.turns.subagent import Subagent
-from holdfast.store.sqlite import rows
+from holdfast.store.sqlite import rows, totals
 from holdfast.store.sqlite.writes import audit_log, session_state
 
 
@@ -120,6 +120,7 @@ def end_row(
     )
     if not cursor.connection.changes():
         raise _not_open_error(end.inbox_id)
+    totals.add_ended_message(cursor, end.inbox_id, end.state)
     if end.ends_session and session_id is not None:
         session_state.end_session(cursor, session_id=session_id, at=at)
 
@@ -139,7 +140,10 @@ def supersede_queued(
         " AND id NOT IN (SELECT value FROM json_each(?)) RETURNING id",
         (InboxState.SUPERSEDED.value, at, route, before, msgspec.json.encode(spared).decode()),
     ).fetchall()
-    return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
+    ids = tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
+    for inbox_id in ids:
+        totals.add_ended_message(cursor, inbox_id, InboxState.SUPERSEDED)
+    return ids
 
 
 def session_rows(cursor: apsw.Cursor, session_id: SessionId) -> list[tuple[Any, ...]]:

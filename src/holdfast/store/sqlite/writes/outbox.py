@@ -263,3 +263,4 @@ def _add_note(cursor: apsw.Cursor, session_id: SessionId, note: NoteMessage, *, 
         "INSERT INTO messages (session_id, seq, created_at, body) VALUES (?, ?, ?, ?)",
         (session_id, transcript.next_seq(cursor, session_id), at, rows.encode_json(note)),
     )
+    transcript.note_added_messages(cursor, session_id)

@@ -63,6 +63,7 @@ def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
             for seq, record in enumerate(imported.records, 1)
         ),
     )
+    transcript.note_added_messages(cursor, session_id)
 
 
 def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
@@ -138,6 +139,7 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
         " WHERE session_id = ?2",
         pair,
     )
+    transcript.note_added_messages(cursor, fork.session_id)
     for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers, covered_seq")):
         cursor.execute(
             f"INSERT INTO {table} (session_id, {columns})"

@@ -33,7 +33,18 @@ def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition
         f" VALUES (?1, ?2, ?3, {_NEXT_MESSAGE}, ?4) RETURNING seq",
         (*position, rows.encode_json(message)),
     ).get
+    note_added_messages(cursor, position.session_id)
     return seq
+
+
+def note_added_messages(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """The search index will read the new messages of this session. To be called wherever messages
+    are inserted; triggers note what is changed or deleted."""
+    cursor.execute(
+        "INSERT INTO message_changes (session) SELECT ?1 WHERE ?1 IS NOT"
+        " (SELECT session FROM message_changes ORDER BY number DESC LIMIT 1)",
+        (session_id,),
+    )
 
 
 def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
@@ -134,6 +145,7 @@ def add_compaction_between_turns(
         f" VALUES (?1, {_NEXT_MESSAGE}, ?2, ?3) RETURNING seq",
         (session_id, at, rows.encode_json(message)),
     ).get
+    note_added_messages(cursor, session_id)
     _set_latest_compaction(cursor, session_id, seq=seq, covers=message.covers)
 
 

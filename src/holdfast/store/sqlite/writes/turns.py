@@ -18,7 +18,7 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.sessions.session import initial_title
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnRowState, Usage
-from holdfast.store.sqlite import rows
+from holdfast.store.sqlite import rows, totals
 from holdfast.store.sqlite.writes import (
     approvals,
     audit_log,
@@ -273,6 +273,7 @@ def _close_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     )
     if not cursor.connection.changes():
         raise _not_open_error(TurnPosition(end.session_id, end.turn_id, end.at))
+    totals.add_turn_usage(cursor, end)
 
 
 def _append_final(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
