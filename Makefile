@@ -32,7 +32,7 @@ run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 test: $(DEV_STAMP)  ## run all tests except the soak tests
 	@scripts/synapse >/dev/null 2>&1 </dev/null &  # tests that need it wait for it
 	@scripts/system-packages $(VENV)
-	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs --rerun-failed $(ARGS)
+	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
 
 check: lint types  ## check format, lint, import rules and types
 

@@ -14,7 +14,6 @@ settings.load_profile("holdfast")
 
 # Fixtures that tests of several folders share, each in the module that defines its type.
 pytest_plugins = [
-    "tests.support.rerun_failed",
     "tests.support.command_line",
     "tests.support.gateway_harness",
     "tests.support.gateway_process",

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from tests.faults import audit_checks
 from tests.support.process_harness import SETTLES_WITHIN, ProcessHarness
-from tests.support.rerun_failed import ConservationError
 from tests.support.stores import StoredRows, implementation
 
 from holdfast.core.messages.inbox import InboxState
@@ -20,6 +19,11 @@ from holdfast.core.messages.transcript import Message
 from holdfast.core.turns.projection import project, projection_problems
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.testing.simulated.events import BotMessage, Ledger
+
+
+class ConservationError(AssertionError):
+    """Something was lost or done twice."""
+
 
 ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
 _ANSWER = re.compile(r"\[text ([^\]]*)\]")

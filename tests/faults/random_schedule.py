@@ -4,10 +4,14 @@ import asyncio
 import os
 import random
 
-from tests.faults.conservation import StoreContents, effect_message, plain_message
+from tests.faults.conservation import (
+    ConservationError,
+    StoreContents,
+    effect_message,
+    plain_message,
+)
 from tests.faults.crash_point_groups import RECOVERY_POINTS, STREAM_POINTS, TURN_PASSES
 from tests.support.process_harness import ProcessHarness
-from tests.support.rerun_failed import ConservationError
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.testing.simulated.events import Faults
