@@ -148,7 +148,7 @@ class UpgradedRun:
 SCHEMA_SQL = "SELECT type, name, sql, user_version FROM sqlite_schema, pragma_user_version"
 # What this version has and that one did not: derived from other rows.
 NEW_TABLES = {
-    *("row_counts", "counted", "message_changes"),
+    *("row_counts", "counted", "message_changes", "unreported_ends"),
     *("usage_mark", "usage_counted", "usage_sums", "added_usage", "summed_usage", "model_usage"),
 }
 

@@ -152,7 +152,9 @@ async def approvals(tmp_path: Path) -> AsyncIterator[ApprovalHarness]:
 async def test_texts_about_approvals_are_marked_for_translation(
     approvals: ApprovalHarness, call: Call, commands: tuple[str, ...]
 ) -> None:
-    commands_shown = "rm -rf build dd if=/dev/zero of=disk dev zero delete simulated ann"
+    # The reasons are those of the harness's own judge, which no catalogue knows.
+    reasons = "It deletes files. It writes raw."
+    commands_shown = f"rm -rf build dd if=/dev/zero of=disk dev zero delete simulated ann {reasons}"
     approvals.model.say([call("shell", RM), call("shell", DD)], "ok")
     [request] = await replies_to(approvals, "go")
     assert untranslated(request, known=commands_shown) == [], request
