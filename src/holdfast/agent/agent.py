@@ -126,6 +126,7 @@ class Agent:
         close: CloseSession | None = None,
         window: ContextWindow | None = None,
         accepts_images: bool = True,
+        examples: tuple[Message, ...] = (),
     ) -> None:
         self.session_id = session_id
         self.signature = signature
@@ -140,6 +141,7 @@ class Agent:
         self._interrupt: InterruptTurn | None = None
         self.window = window or ContextWindow(prompt=prompt)
         self.accepts_images = accepts_images  # its model has vision
+        self.examples = examples  # sent before its messages, and not part of them
         self.size = 0  # approximate bytes of the buffer
         # When its last turn was last active; None if it had no turn yet.
         self.active_at: float | None = None

@@ -184,7 +184,7 @@ def _request_messages(agent: Agent, *, last_chance: bool, excess: int) -> tuple[
             extra={"action": "old_results_omitted", "session": agent.session_id},
         )
         projected = trim_projection(projected, excess=excess)
-    return projected
+    return agent.examples + projected
 
 
 def _emit_model_event(turn: TurnPort, event: ModelEvent) -> None:

@@ -26,19 +26,26 @@ anything long-running with the process tool, not with `&`. A result marked as un
 cancelled may have had an effect: look before you repeat it."""
 
 
-def prompt_fingerprint(*, toolbox: Toolbox, instructions: str) -> str:
+def prompt_fingerprint(*, toolbox: Toolbox, instructions: str, identity: str = "") -> str:
     """A hash of everything in the configuration that shapes a prompt. If it differs, a frozen
     prompt is built again. The date, the request and the memory text belong to the session and are
     not part of it."""
-    made = build_prompt(date="", toolbox=toolbox, instructions=instructions)
+    made = build_prompt(date="", toolbox=toolbox, instructions=instructions, identity=identity)
     return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def build_prompt(
-    *, date: str, toolbox: Toolbox, instructions: str, request: str = "", memory: str = ""
+    *,
+    date: str,
+    toolbox: Toolbox,
+    instructions: str,
+    request: str = "",
+    memory: str = "",
+    identity: str = "",
 ) -> str:
-    """Build the prompt. It is kept small, because every byte of it is sent with every call."""
-    parts = [IDENTITY_PROMPT.format(date=date)]
+    """Build the prompt. It is kept small, because every byte of it is sent with every call.
+    `identity` is the first part for a model that has its own; it names no date."""
+    parts = [identity or IDENTITY_PROMPT.format(date=date)]
     if any(tool.danger is Danger.CONFINED for tool in toolbox.by_name.values()):
         parts.append(SANDBOX_PROMPT)
     parts.extend(text for text in (instructions.strip(), request.strip(), memory) if text)

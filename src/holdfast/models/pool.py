@@ -12,11 +12,11 @@ import msgspec
 
 from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.ports.runtime import ModelClient
-from holdfast.core.turns.model import ModelEvent, ModelRequest
+from holdfast.core.turns.model import ModelEvent, ModelRequest, model_profile
 from holdfast.models import errors
 from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
-from holdfast.models.local.server import LocalServer, find_model_file, strip_tools
+from holdfast.models.local.server import LocalServer, find_model_file, fit_request
 from holdfast.models.retry import CallDeadline, ModelReply, ModelRetryPolicy, Sleep, with_retries
 from holdfast.models.target import ModelTarget
 from holdfast.system.tls import prepare_trust
@@ -108,7 +108,7 @@ class ModelPool:
                 lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
             )
             target = msgspec.structs.replace(target, base_url=address)
-            request = strip_tools(request, target)
+            request = fit_request(request, model_profile(target.name))
         return await transport.open(request, codec=lease.codec, target=target, deadline=deadline)
 
     async def list_models(self, target: ModelTarget) -> tuple[str, ...]:
@@ -131,7 +131,9 @@ class ModelPool:
 
     def _local_server(self, target: ModelTarget) -> LocalServer:
         if target.name not in self._local_servers:
-            self._local_servers[target.name] = LocalServer(find_model_file(target.name))
+            self._local_servers[target.name] = LocalServer(
+                find_model_file(target.name), model_profile(target.name)
+            )
         return self._local_servers[target.name]
 
     async def _open_transport(self) -> "HttpTransport":

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import ModelSettings, Provider
-from holdfast.core.turns.model import ModelChoice
-from holdfast.models.target import EMBEDDED_MODEL, model_name
+from holdfast.core.turns.model import ModelChoice, model_profile
+from holdfast.models.target import model_name
 
 DISCOVERY_TIMEOUT = 0.3  # seconds for all servers together: the start waits for this
 _MAX_BYTES = 1024 * 1024
@@ -113,7 +113,7 @@ async def select_model(settings: ModelSettings, *, origin: str) -> SelectedModel
 
 def _selected(settings: ModelSettings, reason: str) -> SelectedModel:
     name = model_name(settings)
-    if name == EMBEDDED_MODEL:
+    if not model_profile(name).uses_tools:
         reason += "; it is small and cannot use tools"
     choice = ModelChoice(provider=settings.provider, name=name, why=reason)
     return SelectedModel(settings=settings, choice=choice)

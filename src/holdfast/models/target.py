@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.errors import ModelError
 from holdfast.core.secrets import Secret
+from holdfast.core.turns.model import EMBEDDED_MODEL
 
 
 class InvalidTarget(ModelError):
@@ -68,7 +69,6 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 _OPENAI_REASONERS = ("gpt-5", "o1", "o3", "o4", "codex")
 _KNOWS_MINIMAL = re.compile(r"gpt-5(-mini|-nano)?(-\d{4}-\d\d-\d\d)?")
-EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 _API_PATHS = ("/chat/completions", "/responses", "/messages")
 _BASE_URLS: Mapping[Provider, str] = {
     Provider.OPENAI: "https://api.openai.com/v1",

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.config.settings import VisionMode
 from holdfast.core.errors import ModelError
-from holdfast.core.messages.transcript import AssistantMessage, Message
+from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
 
@@ -164,6 +164,68 @@ _TEXT_ONLY = (
     r"|codestral|mixtral|mistral-7b|llama-?2|llama-?3(?:\.[013])?(?![.\d])(?!.*vision)|qwen[23]?-?coder"
     r"|kimi-k2|glm-4\.[56](?!v)|phi-?3(?!.*vision)"
 )
+
+
+EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
+
+
+class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is addressed and run, where that differs from what suits most models."""
+
+    uses_tools: bool = True
+    max_output_tokens: int | None = None  # None: as many as its provider allows
+    identity: str = ""  # the first part of its system prompt; "": the usual one
+    examples: tuple[Message, ...] = ()  # a conversation that precedes every other
+    threads: int = 0  # of a server of our own; 0: one per core
+    sampling: Mapping[str, float] = {}  # of a server of our own, in llama.cpp's words
+
+
+_USUAL_PROFILE = ModelProfile()
+_PROFILES: Mapping[str, ModelProfile] = {
+    # Measured with ten questions of a new user (tests/models/test_small_model.py). The usual prompt
+    # makes it ramble about gateways; without examples it answers in loops or does not stop.
+    EMBEDDED_MODEL: ModelProfile(
+        uses_tools=False,
+        max_output_tokens=400,
+        identity="You are a helpful assistant. Give a short, correct answer.",
+        examples=(
+            UserMessage(text="Who are you?"),
+            AssistantMessage(
+                text="I am a small language model. I can chat, but I cannot use tools."
+            ),
+            UserMessage(text="Write a short poem about the rain."),
+            AssistantMessage(
+                text="Soft rain falls on the quiet street,\n"
+                "It cools the stones beneath my feet.\n"
+                "The clouds move on, the sky turns bright,\n"
+                "And stars come out to greet the night."
+            ),
+            UserMessage(text='How do you say "thank you" in Spanish?'),
+            AssistantMessage(text='In Spanish, "thank you" is "gracias".'),
+            UserMessage(text="What is 5+3?"),
+            AssistantMessage(text="5+3 is 8."),
+            UserMessage(text="What is the capital of Italy?"),
+            AssistantMessage(text="The capital of Italy is Rome."),
+            UserMessage(text="Hi!"),
+            AssistantMessage(text="Hello! How can I help you?"),
+        ),
+        # Threads of llama.cpp wait for each other in busy loops. On a machine with other work, a
+        # second one makes so small a model many times slower.
+        threads=1,
+        # The likeliest token, except where it would continue a repetition.
+        sampling={
+            "temp": 0,
+            "dry_multiplier": 0.8,
+            "dry_allowed_length": 4,
+            "dry_penalty_last_n": 128,
+        },
+    ),
+}
+
+
+def model_profile(name: str) -> ModelProfile:
+    """The profile of the named model; the usual one if it has none of its own."""
+    return _PROFILES.get(name, _USUAL_PROFILE)
 
 
 def context_window(name: str) -> int:

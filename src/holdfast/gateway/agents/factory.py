@@ -23,7 +23,7 @@ from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetContext, GetSession
 from holdfast.core.secrets import Secret
 from holdfast.core.text.translation import ENGLISH, use_catalogue
-from holdfast.core.turns.model import ModelChoice, accepts_images, context_window
+from holdfast.core.turns.model import ModelChoice, accepts_images, context_window, model_profile
 from holdfast.core.turns.subagent import Subagent
 from holdfast.tools.registry import Toolbox
 
@@ -115,19 +115,29 @@ class AgentFactory:
             (0, []) if row is None else await self._reads.read(GetContext(session_id=session_id))
         )
         allowed = toolsets if subagent is None else subagent.toolsets
+        override = row.model_override if row else None
+        model = override or config.model.name
+        profile = model_profile(model)
+        if not profile.uses_tools:
+            allowed = ()
         toolbox = config.toolbox if allowed is None else config.toolbox.restricted_to(allowed)
         settings = config.settings.agent
-        fingerprint = prompt_fingerprint(toolbox=toolbox, instructions=settings.instructions)
+        fingerprint = prompt_fingerprint(
+            toolbox=toolbox, instructions=settings.instructions, identity=profile.identity
+        )
         reusable = row is not None and row.prompt and row.prompt_fingerprint in ("", fingerprint)
         if row is not None and reusable:
             prompt = row.prompt
         else:
             with use_catalogue(ENGLISH):  # the prompt does not depend on who reads the replies
-                prompt = await self._build_prompt(
-                    toolbox, settings.instructions, instructions, memory
+                prompt = build_prompt(
+                    date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
+                    toolbox=toolbox,
+                    instructions=settings.instructions,
+                    request=instructions,
+                    memory=await memory() if memory else "",
+                    identity=profile.identity,
                 )
-        override = row.model_override if row else None
-        model = override or config.model.name
         return Agent(
             session_id,
             signature=signature,
@@ -143,18 +153,7 @@ class AgentFactory:
             max_steps=subagent.max_steps if subagent else settings.max_steps,
             window=_build_window(config.settings, model, prompt, skipped=skipped),
             accepts_images=accepts_images(model, config.settings.model.vision),
-        )
-
-    async def _build_prompt(
-        self, toolbox: Toolbox, instructions: str, request: str, memory: LoadMemory | None
-    ) -> str:
-        """Build the prompt that the session then keeps."""
-        return build_prompt(
-            date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
-            toolbox=toolbox,
-            instructions=instructions,
-            request=request,
-            memory=await memory() if memory else "",
+            examples=profile.examples,
         )
 
 

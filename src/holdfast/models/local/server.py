@@ -11,8 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.turns.model import ModelFailed, ModelFault, ModelRequest
-from holdfast.models.target import EMBEDDED_MODEL, InvalidTarget, ModelTarget
+from holdfast.core.turns.model import (
+    EMBEDDED_MODEL,
+    ModelFailed,
+    ModelFault,
+    ModelProfile,
+    ModelRequest,
+)
+from holdfast.models.target import InvalidTarget
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +53,15 @@ def find_model_file(name: str) -> Path:
     return _bundled_file()
 
 
-def strip_tools(request: ModelRequest, target: ModelTarget) -> ModelRequest:
-    """The request without tools, where it goes to the bundled model: it cannot use them, and
-    reading about them would take it longer than the answer."""
-    if target.name != EMBEDDED_MODEL or not request.tools:
-        return request
-    return msgspec.structs.replace(request, tools=())
+def fit_request(request: ModelRequest, profile: ModelProfile) -> ModelRequest:
+    """The request as its model can serve it: with no more output than it may write, and without
+    tools if it cannot use them, because reading about them takes longer than the answer."""
+    limits = (request.max_output_tokens, profile.max_output_tokens)
+    return msgspec.structs.replace(
+        request,
+        tools=request.tools if profile.uses_tools else (),
+        max_output_tokens=min((limit for limit in limits if limit is not None), default=None),
+    )
 
 
 def _existing_file(path: Path) -> Path:
@@ -78,8 +87,9 @@ def _bundled_file() -> Path:
 class LocalServer:
     """Owns the server process of one model file. The first call starts it."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, profile: ModelProfile) -> None:
         self._file = file
+        self._options = json.dumps({"threads": profile.threads, "sampling": dict(profile.sampling)})
         self._process: Process | None = None
         self._starting: asyncio.Task[str] | None = None
 
@@ -120,7 +130,7 @@ class LocalServer:
             "Starting the local model %s", self._file.name, extra={"action": "local_model_starting"}
         )
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast.models.local", str(self._file),
+            sys.executable, "-m", "holdfast.models.local", str(self._file), self._options,
             stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdout is not None
