@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.support.model_process import KEY
 
+from holdfast.models.local.server import INSTALL_COMMAND, find_model_file
+from holdfast.models.target import InvalidTarget
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 RunModels = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -101,6 +103,25 @@ def test_a_check_of_a_model_that_does_not_answer_fails_with_a_reason(run: RunMod
     refused = run("check", toml=TWO, THE_KEY="sk-a-wrong-one")
     assert "does not accept the API key" in refused.stderr
     assert "sk-a-wrong-one" not in refused.stdout + refused.stderr
+
+
+def test_check_tells_a_new_user_what_the_demo_is(run: RunModels) -> None:
+    done = run("check")
+    assert done.returncode == 0
+    assert "a script, not a model" in done.stdout
+    assert "holdfast setup" in done.stdout
+
+
+def test_check_tells_a_new_user_what_the_small_model_cannot_do(run: RunModels) -> None:
+    try:
+        find_model_file("")
+    except InvalidTarget:
+        pytest.skip(f"the small model is not installed; install it: {INSTALL_COMMAND}")
+    done = run("check", HOLDFAST_MODEL_PROVIDER="local")
+    assert done.returncode == 0, done.stderr
+    assert "cannot run commands" in done.stdout
+    (checked,) = parsed(run("check", "--json", HOLDFAST_MODEL_PROVIDER="local"))
+    assert (checked["streams"], checked["tools"]) == (True, False)
 
 
 def test_check_takes_another_name_of_the_same_provider(

@@ -17,8 +17,8 @@ from holdfast.config import Config, load
 from holdfast.core.config.settings import Provider
 from holdfast.core.errors import ModelError
 from holdfast.core.messages.transcript import UserMessage
-from holdfast.core.text.translation import _
-from holdfast.core.turns.model import Completed, ModelRequest, TextDelta
+from holdfast.core.text.translation import N_, _
+from holdfast.core.turns.model import Completed, ModelRequest, TextDelta, model_profile
 from holdfast.models.fallback import model_targets
 from holdfast.models.model_check import ModelCheckResult, check_model
 from holdfast.models.pool import ModelPool
@@ -27,6 +27,15 @@ from holdfast.models.target import ModelTarget
 from holdfast.system import exit_codes
 
 _MAX_MODEL_NAMES = 12  # some servers have hundreds
+_DEMO_NOTE = N_(
+    "This is a script, not a model. It shows what agents do; run `holdfast setup` to choose a "
+    "model."
+)
+_NO_TOOLS_NOTE = N_(
+    "This small model answers simple questions briefly, in English. It often makes mistakes, and "
+    "it cannot run commands, read files or use other tools; run `holdfast setup` to choose a "
+    "larger model."
+)
 
 
 @click.group("models")
@@ -86,6 +95,8 @@ def check_models(as_json: bool, name: str | None) -> None:
         )
         print_table(headers, [_check_row(each) for each in found])
         for each in found:
+            if each.checkup.reachable and each.note:
+                click.echo(f"\n{click.style(each.name, bold=True)}: {_(each.note)}")
             if each.checkup.problem:
                 click.echo(f"\n{each.name}: {each.checkup.problem}", err=True)
     sys.exit(exit_codes.OK if all(each.checkup.reachable for each in found) else exit_codes.FAILED)
@@ -142,6 +153,7 @@ class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
     api_mode: str
     base_url: str
     checkup: ModelCheckResult
+    note: str  # what a new user should know of it
 
     def as_dict(self) -> dict[str, Any]:
         own = msgspec.structs.asdict(self)
@@ -200,7 +212,14 @@ async def _probe_model(pool: ModelPool, target: ModelTarget) -> CheckedModel:
         api_mode=target.api_mode,
         base_url=target.base_url,
         checkup=found,
+        note=_note_on(target),
     )
+
+
+def _note_on(target: ModelTarget) -> str:
+    if target.provider is Provider.DEMO:
+        return _DEMO_NOTE
+    return "" if model_profile(target.name).uses_tools else _NO_TOOLS_NOTE
 
 
 def _select_targets(targets: list[ModelTarget], name: str | None) -> list[ModelTarget]:
