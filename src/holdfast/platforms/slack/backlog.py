@@ -37,7 +37,8 @@ class BacklogPage(msgspec.Struct, frozen=True):
 
 
 class SlackBacklog:
-    """Has no state: the checkpoint knows how far messages were processed."""
+    """The missed messages of one connection. Owns which chats are not read yet; the checkpoint
+    knows how far messages were processed."""
 
     def __init__(
         self,
@@ -49,26 +50,38 @@ class SlackBacklog:
         self._client = client
         self._checkpoint = checkpoint
         self._sleep = sleep
+        self._since = self._newest = checkpoint.until
+        self._channel_types = checkpoint.chats
+        # The chats that are not read yet, with what to read of each: itself (None), its threads.
+        self._unread: dict[str, list[str | None]] = {chat: [None] for chat in self._channel_types}
+        for chat, thread in checkpoint.threads:
+            self._unread.setdefault(chat, []).append(thread)
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    async def fetch_missed(self, receiver: SlackReceiver, *, now: float) -> None:
+    async def fetch_missed(self, receiver: SlackReceiver) -> None:
         """Passes missed messages to the receiver, chat by chat and thread by thread, each in its
-        order. Intake ignores those that it already has. After a brief disconnect, as in a restart,
-        nothing is fetched: Slack redelivers all events by itself.
+        order. Intake ignores those that it already has. Also after a brief disconnect: Slack would
+        redeliver the events of a restart only after one minute, and after five.
 
         Raises `NotConnected` if Slack does not respond. Nothing is lost then: the checkpoint does
         not advance.
         """
-        since = newest = self._checkpoint.until
-        if self._checkpoint.was_disconnected_briefly(now):
-            self._checkpoint.finish_backlog()
+        while self._unread:
+            await self.catch_up(receiver, next(iter(self._unread)))
+        self._checkpoint.finish_backlog(self._newest)
+
+    async def catch_up(self, receiver: SlackReceiver, chat: str) -> None:
+        """Returns once the missed messages of that chat were passed to the receiver, so that a new
+        message of the chat waits for these alone. Raises `NotConnected`."""
+        if chat not in self._unread:
             return
-        chats = self._checkpoint.chats
-        for chat, channel_type in chats.items():
-            newest = max(newest, await self._fetch_chat(receiver, chat, channel_type, since))
-        for chat, thread in self._checkpoint.threads:
-            last = await self._fetch_chat(receiver, chat, chats.get(chat, ""), since, thread=thread)
-            newest = max(newest, last)
-        self._checkpoint.finish_backlog(newest)
+        async with self._locks.setdefault(chat, asyncio.Lock()):
+            for thread in self._unread.get(chat, ()):
+                last = await self._fetch_chat(
+                    receiver, chat, self._channel_types.get(chat, ""), self._since, thread=thread
+                )
+                self._newest = max(self._newest, last)
+            self._unread.pop(chat, None)
 
     async def _fetch_chat(
         self,

@@ -22,7 +22,6 @@ _LOSS_CONSEQUENCE = (
     "messages written in Slack while the gateway was down are not fetched this time."
 )
 _MAX_REORDER_SECONDS = 60.0  # by which one event may overtake another
-_BRIEF_GAP_SECONDS = 120.0
 _SAVE_INTERVAL_SECONDS = 60.0  # in message time, between two saves
 _MAX_THREADS = 50  # the most recently used; each costs a request after a gap
 
@@ -34,8 +33,6 @@ class SlackCheckpointFile(msgspec.Struct, frozen=True, kw_only=True):
     until: float  # every earlier message was processed, in every chat
     chats: dict[str, str] = {}  # channel type by chat
     threads: tuple[ThreadKey, ...] = ()  # in which the agent was addressed; most recent last
-    # When the connection was last closed with every event processed; 0: never. Stored as `left`.
-    disconnected_at: float = msgspec.field(name="left", default=0.0)
 
 
 class SlackCheckpoint:
@@ -48,7 +45,6 @@ class SlackCheckpoint:
         self._chats = dict(saved.chats)
         self._threads = dict.fromkeys(saved.threads)
         self._newest_seen = saved.until
-        self._disconnected_at = saved.disconnected_at
         self._backlog_pending = not is_new
         self._write_lock = Lock()  # a writing thread continues after its task is cancelled
 
@@ -88,11 +84,6 @@ class SlackCheckpoint:
         if thread not in self._saved.threads:
             await self._save()
 
-    def was_disconnected_briefly(self, now: float) -> bool:
-        """Whether the gap is so short that Slack redelivers all of its events by itself: it retries
-        after one minute, and after five."""
-        return 0 <= now - self._disconnected_at < _BRIEF_GAP_SECONDS
-
     def finish_backlog(self, newest_seen: float = 0.0) -> None:
         """All missed messages up to `newest_seen` were processed. From now on, live events advance
         the checkpoint."""
@@ -105,10 +96,9 @@ class SlackCheckpoint:
         if self._processed_until - self.until >= _SAVE_INTERVAL_SECONDS:
             await self._try_to_save()
 
-    async def save_disconnected(self, now: float) -> None:
+    async def save_progress(self) -> None:
         """The connection was closed, and all events received over it were processed."""
         if not self._backlog_pending:
-            self._disconnected_at = now
             await self._try_to_save()
 
     async def _try_to_save(self) -> None:
@@ -144,7 +134,6 @@ class SlackCheckpoint:
                 until=self._processed_until,
                 chats=self.chats,
                 threads=self.threads,
-                disconnected_at=self._disconnected_at,
             )
             state_file.write_atomically(self._path, msgspec.json.encode(state))
             self._saved = state

@@ -3,7 +3,7 @@ check of its credentials."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -118,8 +118,8 @@ class SlackPlatform:
             checkpoint = await SlackCheckpoint.load(
                 self._folder / _CHECKPOINT_FILE, now=self._clock.now()
             )
-            receiver = await self._make_receiver(intake, checkpoint)
             backlog = SlackBacklog(self._client, checkpoint)
+            receiver = await self._make_receiver(intake, checkpoint, backlog)
             receive = (
                 self._receive_by_socket if self._app_token is not None else self._receive_by_http
             )
@@ -127,7 +127,7 @@ class SlackPlatform:
                 async with receive(receiver, backlog, intake, on_activity):
                     yield
             finally:
-                await checkpoint.save_disconnected(self._clock.now())
+                await checkpoint.save_progress()
 
     def fits(self, text: str) -> bool:
         return fits(text, limit=MAX_LENGTH - REPEAT_NOTICE_LENGTH)
@@ -151,7 +151,9 @@ class SlackPlatform:
             raise self._to_connect_error(error) from error
         self._update_capabilities()
 
-    async def _make_receiver(self, intake: Intake, checkpoint: SlackCheckpoint) -> SlackReceiver:
+    async def _make_receiver(
+        self, intake: Intake, checkpoint: SlackCheckpoint, backlog: SlackBacklog
+    ) -> SlackReceiver:
         """Asks Slack for our identity and scopes, and makes the receiver for them."""
         try:
             identity = await self._client.call_form("auth.test", SlackIdentity)
@@ -170,6 +172,7 @@ class SlackPlatform:
             intake=intake,
             max_file_bytes=self._settings.max_file_mb * 2**20,
             checkpoint=checkpoint,
+            catch_up=backlog.catch_up,
         )
 
     def _check_scopes(self) -> None:
@@ -210,11 +213,9 @@ class SlackPlatform:
                 tasks = [
                     group.create_task(self._listen(socket, intake), name="slack socket"),
                     group.create_task(
-                        self._process_backlog(
-                            backlog, receiver, intake, then=socket.process_events
-                        ),
-                        name="slack events",
+                        self._process_backlog(backlog, receiver, intake), name="slack backlog"
                     ),
+                    group.create_task(socket.process_events(receiver), name="slack events"),
                     group.create_task(
                         socket.process_interactions(receiver), name="slack interactions"
                     ),
@@ -255,18 +256,15 @@ class SlackPlatform:
         intake: Intake,
         on_activity: Callable[[], None],
     ) -> AsyncIterator[None]:
-        async def start_endpoint(receiver: SlackReceiver) -> None:
-            self._events_endpoint.start(receiver)
-
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self._send_keepalives(intake), name="slack keepalives"),
                     group.create_task(
-                        self._process_backlog(backlog, receiver, intake, then=start_endpoint),
-                        name="slack backlog",
+                        self._process_backlog(backlog, receiver, intake), name="slack backlog"
                     ),
                 ]
+                self._events_endpoint.start(receiver)
                 try:
                     yield
                 finally:
@@ -276,21 +274,15 @@ class SlackPlatform:
             self._events_endpoint.stop()
 
     async def _process_backlog(
-        self,
-        backlog: SlackBacklog,
-        receiver: SlackReceiver,
-        intake: Intake,
-        *,
-        then: Callable[[SlackReceiver], Awaitable[None]],
+        self, backlog: SlackBacklog, receiver: SlackReceiver, intake: Intake
     ) -> None:
-        """Processes missed messages first and live events after them, which keeps their order. An
-        event that Slack sends again meanwhile is a duplicate, which intake ignores."""
+        """Processes missed messages. A live event waits for those of its own chat, which keeps
+        their order. An event that Slack sends again meanwhile is a duplicate, which intake
+        ignores."""
         try:
-            await backlog.fetch_missed(receiver, now=self._clock.now())
+            await backlog.fetch_missed(receiver)
         except SendError as error:
             intake.report_lost(self.name, self.account, self._to_connect_error(error))
-            return
-        await then(receiver)
 
     async def _send_keepalives(self, intake: Intake) -> None:
         while True:

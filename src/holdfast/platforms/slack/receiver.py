@@ -185,6 +185,7 @@ class SlackReceiver:
         intake: Intake,
         max_file_bytes: int,
         checkpoint: SlackCheckpoint,
+        catch_up: "CatchUp",
     ) -> None:
         self._client = client
         self._parser = parser
@@ -192,6 +193,7 @@ class SlackReceiver:
         self._intake = intake
         self._max_file_bytes = max_file_bytes  # bytes of one file
         self._checkpoint = checkpoint
+        self._catch_up = catch_up
         self._file_failures: Counter[str] = Counter()  # failed attempts, by event id
 
     async def handle(self, envelope_type: str, payload: msgspec.Raw | bytes) -> str:
@@ -220,6 +222,7 @@ class SlackReceiver:
             if refused and envelope_type == EnvelopeType.COMMAND:
                 return catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
             return ""
+        await self._catch_up(self, inbound.source.chat_id)
         await self._handle_message(inbound, files)
         await self._checkpoint.advance(inbound.message_id)
         return ""
@@ -311,6 +314,11 @@ class SlackReceiver:
         return msgspec.structs.replace(
             inbound, source=msgspec.structs.replace(source, user_name=name)
         )
+
+
+CatchUp = Callable[[SlackReceiver, str], Awaitable[None]]
+"""Passes the missed messages of a chat to the receiver, before a live one. Raises
+`NotConnected`."""
 
 
 class SocketModeConnection:
