@@ -40,6 +40,7 @@ from holdfast.core.jobs.job import JobChange, JobChangeKind, RunPlan
 from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.messages.outbox import (
     DeliveryState,
+    FailureReport,
     ProactiveDelivery,
 )
 from holdfast.core.messages.source import Author, Source
@@ -426,6 +427,30 @@ async def test_deliveries_of_several_sessions(
     assert [scope.sessions for scope in scopes] == [("one", "two"), (), ()]
     account = account_scope("sim", "default")
     assert [scope.owners[-1:] for scope in scopes] == [(account,), (account,), ()]
+
+
+async def test_a_report_about_a_failed_delivery(tmp_path: Path, tracking: Tracking) -> None:
+    """K2: it names the session of the chat, and that of the agent that sent the file."""
+    other = SessionId("o")
+    store = tracking.open(tmp_path / "state.db")
+    async with store:
+        chat = StoreChat(store)
+        await chat.begin_turn(await chat.say())
+        await store.write(c.OpenSession(session_id=other, route=SessionKey("o"), at=1.0))
+        failed = chat.reply(None, id="p", text="psst", turn="t")
+        await store.write(c.AddDeliveries(deliveries=[failed], at=2.0))
+        end = c.SettleDelivery(
+            delivery_id=failed.id, scope=failed.scope, state=DeliveryState.FAILED, at=3.0
+        )
+        report = FailureReport(
+            note=NoteMessage(text="it failed"),
+            session_ids=(SESSION, other),
+            notice=chat.reply(None, id="n", text="sorry"),
+        )
+        command = c.ReportFailedDelivery(end=end, report=report)
+        await store.write(command)
+    tracking.check(c.ReportFailedDelivery)
+    assert command.scope.sessions == (SESSION, other)
 
 
 async def test_a_message_of_an_operator_in_the_chat_of_a_user(

@@ -12,7 +12,9 @@ from holdfast.core.messages.inbox import BusyMode, InboxState
 from holdfast.core.messages.outbox import (
     DeliveryKind,
     DeliveryState,
+    FailureReport,
     NewDelivery,
+    PendingFile,
     ProactiveDelivery,
 )
 from holdfast.core.messages.transcript import (
@@ -472,6 +474,41 @@ async def test_a_proactive_message_is_sent_once_with_its_note(
     assert [each.message.text for each in records] == ["hi", "hello", "you sent it"]
     assert [row.text for row in await store.read(q.ListUndelivered())] == ["psst"]
     assert (await row_of(store)).active_at == 9.0
+
+
+async def test_the_report_of_a_failed_delivery_is_one_commit_with_its_end(
+    store: Store, chat: StoreChat
+) -> None:
+    """I2: the notes for the agents, and the notice for the chat. A session that is gone gets no
+    note."""
+    await exchange(chat, "t1")
+    new = NewDelivery(
+        id=chat.reply(None, id="p").id,
+        address=ADDRESS,
+        kind=DeliveryKind.FILE,
+        text="",
+        session_id=SESSION,
+        file=PendingFile(workspace=SESSION, path="a.txt"),
+    )
+    await store.write(c.AddDeliveries(deliveries=[new], at=8.0))
+    report = FailureReport(
+        note=NoteMessage(text="it failed"),
+        session_ids=(SESSION, SessionId("gone")),
+        notice=chat.reply(None, id="n", text="sorry"),
+    )
+    end = c.SettleDelivery(
+        delivery_id=new.id, scope=new.scope, state=DeliveryState.FAILED, error="413", at=9.0
+    )
+    await store.write(c.ReportFailedDelivery(end=end, report=report))
+    records = await store.read(q.GetTranscript(session_id=SESSION))
+    assert [each.message.text for each in records] == ["hi", "hello", "it failed"]
+    assert await store.read(q.GetTranscript(session_id=SessionId("gone"))) == []
+    assert [row.text for row in await store.read(q.ListUndelivered())] == ["sorry"]
+    failed = await store.read(q.GetDelivery(delivery_id=new.id))
+    assert failed is not None and (failed.state, failed.error) == (DeliveryState.FAILED, "413")
+    with pytest.raises(StoreError):  # it has ended: nothing is told twice
+        await store.write(c.ReportFailedDelivery(end=end, report=report))
+    assert len(await store.read(q.GetTranscript(session_id=SESSION))) == 3
 
 
 async def test_the_statistics_of_a_transcript_cover_a_range_of_records(

@@ -62,6 +62,7 @@ class TrackingStore(HomeStore, Protocol):
 # them: a store on several machines checks the epoch of each in the transaction.
 LEADING = {BeginTurn, c.OpenNewSession, CommandEffect, c.AddDeliveries, c.RecordReady}
 LEADING |= {ApprovalRequest}  # a subagent asks in the chat of the conversation that it works for
+LEADING |= {c.ReportFailedDelivery}  # to the agent that sent it, and to that of the chat
 # Commands that remove old rows of every owner. They name none, which is inherent: which rows are
 # old, only the commit knows. Each of those rows has ended and stands alone, and no owner changes
 # one after its end. So each machine may remove those that it stores, without a check of owners.

@@ -82,6 +82,10 @@ class EditRefused(SendRejected):
     text may be sent as a new message."""
 
 
+class FileTooLarge(SendRejected):
+    """The platform accepts no file of this size from this account."""
+
+
 class OutcomeUnknown(SendError):
     """The message was sent, but no receipt came back: it may have arrived."""
 

@@ -16,7 +16,6 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.crash_points import CrashHook, CrashPoint, no_crash
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.messages.outbox import ProactiveDelivery
 from holdfast.core.people.approval import ApprovalDecision, CommandJudge
 from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.platform import Platform
@@ -30,6 +29,7 @@ from holdfast.core.ports.store_commands import (
     LeaveTurn,
     RecordBusyDecision,
     RecordSteer,
+    ReportFailedDelivery,
     SettleDelivery,
 )
 from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
@@ -50,6 +50,7 @@ from holdfast.gateway.agents.cache import AgentCache, start_pacer
 from holdfast.gateway.agents.factory import AgentConfig, AgentFactory
 from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.agents.session_agents import SessionAgents
+from holdfast.gateway.agents.session_notes import NOTING_COMMANDS, SessionNotes
 from holdfast.gateway.agents.titles import name_session
 from holdfast.gateway.approvals.gate import ApprovalGate
 from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
@@ -102,6 +103,7 @@ from holdfast.gateway.notify.proactive import ProactiveSender
 from holdfast.gateway.notify.send_policy import SendPolicy
 from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
+from holdfast.gateway.outbound.failure_reports import FailureReports
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.operator_resend import OperatorResend
 from holdfast.gateway.outbound.outbox import OutboxWorker
@@ -234,6 +236,16 @@ class Gateway:
         self.counters = Counters()
         watcher = MessageWatcher(self.subscriptions, reads=store, redact=redact)
 
+        # The cached agents, which get the notes that are added to their sessions.
+        turn_starts = turn_starts or start_pacer()
+        self.cache = AgentCache(
+            max_agents=settings.cache.max_agents,
+            max_bytes=settings.cache.max_mb * 1_000_000,
+            idle_ttl=settings.cache.idle_ttl,
+            pacer=turn_starts,
+        )
+        self._session_notes = SessionNotes(store, self.cache)
+
         # Platforms, and what is sent through them.
         self.subagents = Subagents(
             live_settings, watcher, store=store, clock=clock, new_id=runtime.new_id
@@ -254,6 +266,10 @@ class Gateway:
             writes=store,
             redact=redact,
             outgoing_files=outgoing_files,
+            failure_reports=FailureReports(
+                new_id=runtime.new_id, languages=languages, redact=redact
+            ),
+            write_report=self._session_notes.write,
             delivery_waiters=self.delivery_waiters,
             tracer=tracer,
         )
@@ -305,13 +321,6 @@ class Gateway:
         self.auxiliary = AuxiliaryClient(
             settings, lease=agent_config.lease, model=agent_config.model.name
         )
-        turn_starts = turn_starts or start_pacer()
-        self.cache = AgentCache(
-            max_agents=settings.cache.max_agents,
-            max_bytes=settings.cache.max_mb * 1_000_000,
-            idle_ttl=settings.cache.idle_ttl,
-            pacer=turn_starts,
-        )
         holders: list[SessionResources] = [runners, memory, self.auxiliary, self.subagents]
         if browsers is not None:
             holders.append(browsers)
@@ -330,7 +339,7 @@ class Gateway:
             store=store,
             clock=clock,
             platforms=self.platforms,
-            cache=self.cache,
+            notes=self._session_notes,
             outgoing_files=outgoing_files,
             redact=redact,
         )
@@ -700,8 +709,9 @@ class Gateway:
         events.on_committed(publish_ends, *ENDING_COMMANDS)
         events.on_committed(self.reactions.on_committed, BeginTurn, *ENDING_COMMANDS)
         events.on_committed(self.feeds.on_committed)
-        events.on_committed(self.proactive_sender.on_committed, ProactiveDelivery)
-        events.on_failed(self.proactive_sender.on_failed, ProactiveDelivery)
+        events.on_committed(self._delivery_sender.on_reported, ReportFailedDelivery)
+        events.on_committed(self._session_notes.on_committed, *NOTING_COMMANDS)
+        events.on_failed(self._session_notes.on_failed, *NOTING_COMMANDS)
         events.on_failed(_log_lost_write, AddDeliveries, RecordBusyDecision, EnableMemory)
         events.on_committed(self.counters.on_committed, AcceptMessage, EndTurn)
         events.on_committed(self.memory.on_committed, EndTurn)

@@ -13,6 +13,7 @@ from holdfast.core.ports.store_commands import (
     AddDeliveries,
     RecordReady,
     RecordSteer,
+    ReportFailedDelivery,
     RequeueDelivery,
 )
 from holdfast.core.sessions.session import CommandEffect, CommandOutcome
@@ -29,6 +30,7 @@ DELIVERING_COMMANDS = (
     RefusedMessage,
     PairingChange,
     RecordReady,
+    ReportFailedDelivery,
     RequeueDelivery,
 )
 ENDING_COMMANDS = (EndTurn, CommandEffect, RecordSteer)
@@ -66,6 +68,8 @@ def committed_deliveries(event: Committed) -> Sequence[NewDelivery]:
             return (delivery,) if event.result else ()
         case RecordReady(deliveries=deliveries):
             return deliveries
+        case ReportFailedDelivery(report=report):
+            return () if report.notice is None else (report.notice,)
     return ()
 
 

@@ -16,6 +16,8 @@ from holdfast.core.turns.tool import (
 )
 from holdfast.tools.arguments import decode, make_schema
 
+_FAILURE_NOTE = "If the platform refuses it, a system note will tell you."
+
 
 class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
@@ -59,13 +61,20 @@ class SendMessageTool:
             chat = await context.sender.send_message(context.call_id, letter)
         except SendNotPossible as error:
             raise ToolFailed(str(error)) from None
-        return ToolOutput(text=f"On its way to {chat}.")
+        return ToolOutput(text=_queued_text(asked, chat))
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         asked = decode(SendMessageArguments, arguments)
         if context.sender is None or not await context.sender.was_queued(context.call_id):
             return None
-        return ToolOutput(text=f"On its way to {asked.to}.")
+        return ToolOutput(text=_queued_text(asked, asked.to))
+
+
+def _queued_text(asked: SendMessageArguments, chat: str) -> str:
+    """What is true when the tool returns: the platform has not seen the message yet."""
+    if asked.file:
+        return f"Queued for {chat}, with the file {asked.file}. {_FAILURE_NOTE}"
+    return f"Queued for {chat}."
 
 
 def _try_decode(arguments: Arguments) -> SendMessageArguments | None:
@@ -111,4 +120,4 @@ class SendFileTool:
 
 
 def _queued_output(asked: SendFileArguments) -> ToolOutput:
-    return ToolOutput(text=f"{asked.path} is on its way to the chat.")
+    return ToolOutput(text=f"{asked.path} is queued for this chat. {_FAILURE_NOTE}")

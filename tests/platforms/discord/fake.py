@@ -61,6 +61,7 @@ class FakeDiscord:
         self.callbacks: list[Json] = []  # to interactions
         self.commands: list[Json] = []
         self.files: dict[str, bytes] = {}
+        self.largest_upload = 10 * 1024 * 1024  # bytes; reference#uploading-files
         self.reactions: dict[str, list[str]] = {}  # of the bot, by message
         self.faults: deque[FakeDiscordError | ConnectionFault] = (
             deque()

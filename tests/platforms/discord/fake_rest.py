@@ -214,11 +214,11 @@ class FakeRestApi:
         if request.content_type == "application/json":
             return await request.json(), []
         form = await request.post()
-        files = [
-            self.vendor.upload(part.filename, part.file.read())
-            for part in form.values()
-            if isinstance(part, web.FileField)
-        ]
+        parts = [part for part in form.values() if isinstance(part, web.FileField)]
+        contents = [(part.filename, part.file.read()) for part in parts]
+        if any(len(data) > self.vendor.largest_upload for _, data in contents):
+            raise FakeDiscordError(413, 40005, "Request entity too large")
+        files = [self.vendor.upload(name, data) for name, data in contents]
         payload = form["payload_json"]
         assert isinstance(payload, bytes | bytearray), "it is a part of type application/json"
         return json.loads(payload), files

@@ -119,6 +119,10 @@ class DiscordHarness(PlatformHarness):
     async def delete_answer(self) -> None:
         self._vendor.delete_sent()
 
+    async def too_large_file(self) -> OutboundFile:
+        self._vendor.largest_upload = 1000
+        return OutboundFile(name="plan.txt", data=bytes(1001))
+
     async def press(self, label: str) -> None:
         (button,) = [each for each in _buttons(self._vendor.sent[-1]) if each["label"] == label]
         pressed = {"custom_id": button["custom_id"], "component_type": _BUTTON}

@@ -15,7 +15,7 @@ from tests.platforms.email.builders import (
     settings_for,
     write_checkpoint,
 )
-from tests.platforms.email.mail_server import PASSWORD, MailServer
+from tests.platforms.email.mail_server import LARGEST_MAIL, PASSWORD, MailServer
 from tests.platforms.email.smtp_proxy import SmtpFault, SmtpProxy
 
 from holdfast.core.messages.outbox import Address, OutboundFile
@@ -98,6 +98,9 @@ class EmailHarness(PlatformHarness):
         """By the checkpoint: a mailbox has no acknowledgement."""
         (record,) = self._folder.glob("*.json")
         return msgspec.json.decode(record.read_bytes(), type=MailboxPosition).uid
+
+    async def too_large_file(self) -> OutboundFile:
+        return OutboundFile(name="plan.txt", data=bytes(LARGEST_MAIL))
 
     async def set_fault(self, fault: VendorFault) -> None:
         for proxy in self._proxies:

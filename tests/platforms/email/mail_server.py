@@ -99,7 +99,9 @@ username_attribute = username
 active_attribute = active
 active_value = true
 """
+LARGEST_MAIL = 8 * 1024 * 1024  # bytes
 _SMTPD = """
+smtp max-message-size 8388608
 listen on 127.0.0.1 port {smtp}
 action "local" lmtp "127.0.0.1:{lmtp}" rcpt-to virtual {{ "@" = "mail" }}
 match from any for domain "localhost" action "local"

@@ -16,12 +16,20 @@ class SmtpFault(StrEnum):
     LATER = "451 4.7.1 Greylisted, please try again in a few minutes"
     FULL = "452 4.2.2 The mailbox is full"
     NO_SUCH_USER = "550 5.1.1 No such user"
+    TOO_LARGE = "552 5.3.4 Message size exceeds fixed limit"
+    OVER_QUOTA = "552 5.2.2 The mailbox of the recipient is full"
     SPAM = "554 5.7.1 Rejected by content filter"
     RESET_BEFORE = ""  # before any part of the mail was sent
     RESET_AFTER = " "  # the server has accepted it, and its response is lost
 
 
-_AT_RCPT = (SmtpFault.LATER, SmtpFault.NO_SUCH_USER, SmtpFault.FULL)
+_AT_RCPT = (
+    SmtpFault.LATER,
+    SmtpFault.NO_SUCH_USER,
+    SmtpFault.FULL,
+    SmtpFault.TOO_LARGE,
+    SmtpFault.OVER_QUOTA,
+)
 _GREETINGS = (b"EHLO", b"STARTTLS", b"AUTH")
 
 

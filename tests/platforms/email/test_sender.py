@@ -20,6 +20,7 @@ from tests.platforms.email.smtp_proxy import SmtpFault, SmtpProxy
 
 from holdfast.core.errors import (
     ConnectRefused,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -60,6 +61,8 @@ async def test_each_smtp_failure_says_whether_the_mail_was_sent(
         (SmtpFault.LATER, Throttled),
         (SmtpFault.FULL, Throttled),
         (SmtpFault.NO_SUCH_USER, SendRejected),
+        (SmtpFault.TOO_LARGE, FileTooLarge),
+        (SmtpFault.OVER_QUOTA, SendRejected),
         (SmtpFault.SPAM, SendRejected),
         (SmtpFault.RESET_BEFORE, NotConnected),
         (SmtpFault.RESET_AFTER, OutcomeUnknown),
@@ -69,8 +72,9 @@ async def test_each_smtp_failure_says_whether_the_mail_was_sent(
     async with platform.connect(RecordingIntake()):
         for number, (fault, error) in enumerate(cases):
             smtp_proxy.faults.append(fault)
-            with pytest.raises(error):
+            with pytest.raises(error) as raised:
                 await platform.send(outbound("hello", address(ann), delivery=f"d{number}"))
+            assert isinstance(raised.value, FileTooLarge) == (error is FileTooLarge)
         with pytest.raises(SendRejected):
             await platform.send(outbound("hello", address("no address at all")))
     await until(

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.platforms.matrix.builders import address
 from tests.platforms.matrix.fault_proxy import MatrixFault, MatrixFaultProxy
+from tests.platforms.matrix.synapse import LARGEST_UPLOAD
 from tests.platforms.matrix.users import MatrixUser
 
 from holdfast.core.messages.outbox import Address, OutboundFile
@@ -103,6 +104,9 @@ class MatrixHarness(PlatformHarness):
 
     async def revoked(self) -> bool:
         return self._proxy.rejects_token
+
+    async def too_large_file(self) -> OutboundFile:
+        return OutboundFile(name="plan.txt", data=bytes(LARGEST_UPLOAD + 1))
 
     async def set_fault(self, fault: VendorFault) -> None:
         proxy = self._proxy

@@ -19,6 +19,7 @@ from tests.support.ports import own_port
 
 _TIMEOUT = 40.0  # seconds for a concurrent installation, and for the start
 _SECRET = "registering"
+LARGEST_UPLOAD = 2 * 1024 * 1024  # bytes
 
 
 def installed() -> Path:
@@ -133,6 +134,7 @@ class Synapse:
             "server_name": "localhost",
             "listeners": [listener],
             "database": {"name": "sqlite3", "args": {"database": str(self._folder / "db")}},
+            "max_upload_size": LARGEST_UPLOAD,
             "media_store_path": str(self._folder / "media"),
             "log_config": str(self._folder / "log.yaml"),
             "signing_key": f"ed25519 a_test {key}",

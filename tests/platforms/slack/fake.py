@@ -36,6 +36,8 @@ class FakeSlack:
         self.messages: list[Json] = []  # of all users, with edits applied
         self.reactions: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message
         self.files: dict[str, Json] = {}
+        self.largest_upload = 2**30  # bytes
+        self.history_go: dict[str, asyncio.Event] = {}  # histories that are answered only then
         self.contents: dict[str, bytes] = {}
         self.calls: list[str] = []
         self.faults = WebApiFaults()

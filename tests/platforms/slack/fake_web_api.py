@@ -120,6 +120,8 @@ class FakeWebApi:
         """https://docs.slack.dev/reference/methods/conversations.history: the latest first, without
         replies in threads; metadata where `include_all_metadata` is set; pages by `cursor`."""
         chat = self._chat(args)
+        if (go := self._vendor.history_go.get(chat)) is not None:
+            await go.wait()
         said = [each for each in self._vendor.messages if each["channel"] == chat]
         return self._page([m for m in said if m.get("thread_ts") in (None, m["ts"])][::-1], args)
 
@@ -154,6 +156,8 @@ class FakeWebApi:
         """https://docs.slack.dev/reference/methods/files.getUploadURLExternal"""
         if not args.get("filename") or not int(args.get("length") or 0):
             raise SlackError("invalid_arguments")
+        if int(args["length"]) > self._vendor.largest_upload:
+            raise SlackError("file_upload_size_restricted")
         about = self._vendor.upload(str(args["filename"]), b"", f"{self._base}/api")
         number = about["id"]
         return {"upload_url": f"{self._base}/upload/v1/{number}", "file_id": number}

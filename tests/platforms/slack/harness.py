@@ -106,6 +106,10 @@ class SlackHarness(PlatformHarness):
     async def delete_answer(self) -> None:
         self._vendor.delete_sent()
 
+    async def too_large_file(self) -> OutboundFile:
+        self._vendor.largest_upload = 1000
+        return OutboundFile(name="plan.txt", data=bytes(1001))
+
     async def press(self, label: str) -> None:
         message = self._vendor.sent()[-1]
         (button,) = [each for each in _buttons(message) if each["text"]["text"] == label]

@@ -95,6 +95,7 @@ class FakeTelegram:
         self.answered: list[Json] = []  # callback queries
         self.commands: list[Json] = []
         self.files: dict[str, tuple[str, bytes]] = {}
+        self.largest_upload = 50 * 1024 * 1024  # bytes
         self.calls: list[str] = []  # methods, in the order in which they came
         self.updates = BotUpdateQueue()
         self.faults = BotApiFaults()

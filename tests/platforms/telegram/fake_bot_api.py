@@ -191,7 +191,7 @@ class FakeBotApi:
             raise bad(f"there is no {kind} in the request")
         with part.file:
             data = part.file.read()
-        if len(data) > LARGEST_UPLOAD[kind]:
+        if len(data) > min(LARGEST_UPLOAD[kind], self._vendor.largest_upload):
             raise BotApiError(413, "Request Entity Too Large")
         caption, entities = str(args.get("caption", "")), args.get("caption_entities") or []
         check_caption(caption, entities)

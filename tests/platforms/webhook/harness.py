@@ -73,6 +73,10 @@ class WebhookHarness(PlatformHarness):
     async def bot_messages(self) -> Sequence[VisibleMessage]:
         return [_shown(each) for each in self._receiver.messages]
 
+    async def too_large_file(self) -> OutboundFile:
+        self._receiver.faults.append((413, {}))
+        return OutboundFile(name="plan.txt", data=b"the plan")
+
     async def set_fault(self, fault: VendorFault) -> None:
         if fault in _FAULTS:
             self._receiver.faults.append(_FAULTS[fault])

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import aiohttp
 from tests.platforms.xmpp.builders import new_id, new_platform
-from tests.platforms.xmpp.prosody import Prosody
+from tests.platforms.xmpp.prosody import LARGEST_UPLOAD, Prosody
 from tests.platforms.xmpp.users import XmppUser, online
 
 from holdfast.core.messages.outbox import Address, OutboundFile
@@ -156,6 +156,9 @@ class XmppHarness(PlatformHarness):
         message replace all earlier ones."""
         found = [each for each in self._ann.reactions if each["reactions"]["id"] == name]
         return sorted(found[-1]["reactions"]["values"]) if found else []
+
+    async def too_large_file(self) -> OutboundFile:
+        return OutboundFile(name="plan.txt", data=bytes(LARGEST_UPLOAD + 1))
 
     async def set_fault(self, fault: VendorFault) -> None:
         match fault:

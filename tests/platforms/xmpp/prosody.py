@@ -17,6 +17,8 @@ MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}
 USERS = ("bot", "ann", "bob")
 _TIMEOUT = 30.0  # seconds for the server to be up
 
+LARGEST_UPLOAD = 10 * 1024 * 1024  # bytes; the default of Prosody
+
 _CONFIG = """
 run_as_root = {root}
 daemonize = false

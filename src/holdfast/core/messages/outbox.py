@@ -242,6 +242,25 @@ class ProactiveDelivery(Command[bool], frozen=True, kw_only=True):
         return self.delivery.scope
 
 
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said about a delivery that failed: to the agents of these sessions in their next
+    prompts, and to the chat."""
+
+    note: NoteMessage
+    session_ids: tuple[SessionId, ...]
+    notice: NewDelivery | None = None
+
+
+def failure_note(what: str, reason: str, *, chat_knows: bool) -> NoteMessage:
+    """The note about a delivery that failed. The reason may be the platform's own text, so its line
+    is marked, and cannot pass for a system note."""
+    known = "The chat was told so." if chat_knows else "The chat was not told."
+    return NoteMessage(
+        text=f"[System note: {what} was not delivered. {known} The reason:]\n"
+        f"> {' '.join(reason.split())}"
+    )
+
+
 _INITIATOR_TEXT = {
     SendInitiator.OWNER: "the operator of this gateway sent a message to this chat in your name",
     SendInitiator.AGENT: "you sent a message to this chat from another conversation",

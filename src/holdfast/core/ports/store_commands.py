@@ -25,6 +25,7 @@ from holdfast.core.messages.outbox import (
     DeliveryPart,
     DeliveryRow,
     DeliveryState,
+    FailureReport,
     NewDelivery,
 )
 from holdfast.core.messages.transcript import (
@@ -329,6 +330,20 @@ class SettleDelivery(Command[None], frozen=True, kw_only=True):
     platform_message_id: str | None = None
     error: str = ""
     part: DeliveryPart | None = None  # its last part, which ends with it
+
+
+class ReportFailedDelivery(Command[None], frozen=True, kw_only=True):
+    """One commit: the end of a delivery that failed, the notes about it, and the notice for its
+    chat. A session that was deleted meanwhile gets no note."""
+
+    end: SettleDelivery
+    report: FailureReport
+
+    @property
+    def scope(self) -> Scope:
+        notice = self.report.notice
+        of_notice = () if notice is None else (notice.scope,)
+        return joint_scope(*(self.end.scope, sessions_scope(*self.report.session_ids)), *of_notice)
 
 
 class RequeueDelivery(Command[DeliveryRow | None], frozen=True, kw_only=True):

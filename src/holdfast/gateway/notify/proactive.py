@@ -1,7 +1,5 @@
 """Sends messages and files to chats unasked."""
 
-from collections.abc import Awaitable
-
 import msgspec
 
 from holdfast.core.errors import SendRejected
@@ -20,12 +18,11 @@ from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.capabilities import Capabilities
-from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import GetDelivery, GetRouteSession
 from holdfast.gateway.accounts.registry import PlatformRegistry
-from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.agents.session_notes import SessionNotes
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 
@@ -55,7 +52,7 @@ class ProactiveSendRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class ProactiveSender:
     """Adds a row to the outbox, and a note to the conversation that the chat has, so that the agent
-    there knows what people answer. Owns which notes cached agents have before the commit."""
+    there knows what people answer."""
 
     def __init__(
         self,
@@ -63,15 +60,14 @@ class ProactiveSender:
         store: Store,
         clock: Clock,
         platforms: PlatformRegistry,
-        cache: AgentCache,
+        notes: SessionNotes,
         outgoing_files: OutgoingFiles,
         redact: Redaction,
     ) -> None:
         self._store = store
         self._clock = clock
         self._platforms = platforms
-        self._cache = cache
-        self._noted: set[DeliveryId] = set()  # deliveries whose note a cached agent has already
+        self._notes = notes
         self._outgoing_files = outgoing_files
         self._redact = redact
 
@@ -125,42 +121,7 @@ class ProactiveSender:
         proactive = ProactiveDelivery(
             delivery=new, note=note, initiator=message.initiator, at=self._clock.now()
         )
-        return await self._write(proactive)
-
-    def _write(self, proactive: ProactiveDelivery) -> Awaitable[bool]:
-        """Queued when this returns. A cached agent gets the note at once, as everything that is
-        written to its session; one that is being built is built again, because the commit drops it
-        from the cache."""
-        session_id = proactive.delivery.session_id
-        agent = None
-        if proactive.note is not None and session_id is not None:
-            agent = self._cache.find(session_id)
-        writing = self._store.write(proactive, audit=_audit_entry(proactive))
-        if agent is not None and proactive.note is not None:
-            agent.append(proactive.note)
-            self._noted.add(proactive.delivery.id)
-        return writing
-
-    def on_committed(self, event: Committed) -> None:
-        """A note that was not written before, and that no cached agent has, makes the agent of its
-        session outdated."""
-        proactive = event.command
-        assert isinstance(proactive, ProactiveDelivery), "only these are subscribed to"
-        has_note = proactive.delivery.id in self._noted
-        self._noted.discard(proactive.delivery.id)
-        if not has_note or not event.result:
-            self._drop_agent(proactive)
-
-    def on_failed(self, event: WriteFailed) -> None:
-        """The cached agent has a note that the store does not have."""
-        assert isinstance(event.command, ProactiveDelivery), "only these are subscribed to"
-        self._noted.discard(event.command.delivery.id)
-        self._drop_agent(event.command)
-
-    def _drop_agent(self, proactive: ProactiveDelivery) -> None:
-        session_id = proactive.delivery.session_id
-        if proactive.note is not None and session_id is not None:
-            self._cache.drop(session_id)
+        return await self._notes.write(proactive, audit=_audit_entry(proactive))
 
     def _note(self, message: ProactiveSendRequest) -> NoteMessage:
         file = "" if message.file is None else message.file.path.rpartition("/")[2]

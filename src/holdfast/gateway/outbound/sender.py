@@ -54,6 +54,7 @@ from holdfast.core.ports.store_commands import (
     BeginAttempt,
     BeginPart,
     BeginStream,
+    ReportFailedDelivery,
     SettleDelivery,
     SettlePart,
 )
@@ -67,12 +68,16 @@ from holdfast.core.retry import (
 from holdfast.core.text.splitting import split_message
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.outbound.delivery import DeliveryWaiters, QueuedDelivery
+from holdfast.gateway.outbound.failure_reports import FailureReports
 from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.outbound.rate_limit import SendGate
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
+
+WriteReport = Callable[[ReportFailedDelivery], Awaitable[None]]
+"""Queues the command; the cached agents of its sessions get its note at once."""
 
 
 class PlatformErrorBoundary:
@@ -111,6 +116,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     state: DeliveryState
     message_id: str | None = None  # of its first part
     error: str = ""
+    cause: SendError | None = None  # why it was refused, if it was
 
 
 class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,13 +145,14 @@ class OutgoingPart(msgspec.Struct, frozen=True, kw_only=True):
     def is_last(self) -> bool:
         return self.final and len(self.earlier) + 1 == self.count
 
-    def delivery_outcome(self, part: DeliveryPart, error: str = "") -> DeliveryOutcome:
+    def delivery_outcome(self, part: DeliveryPart, error: SendError | str = "") -> DeliveryOutcome:
         """How the delivery ends if this part is its last, or has failed."""
         parts = (*self.earlier, part)
         message_id = parts[0].platform_message_id
         if part.state is DeliveryState.FAILED:
-            why = error if self.count == 1 else f"part {part.number} of {self.count}: {error}"
-            return DeliveryOutcome(state=part.state, message_id=message_id, error=why)
+            why = f"{error}" if self.count == 1 else f"part {part.number} of {self.count}: {error}"
+            cause = error if isinstance(error, SendError) else None
+            return DeliveryOutcome(state=part.state, message_id=message_id, error=why, cause=cause)
         unknown = [str(each.number) for each in parts if each.state is not DeliveryState.SENT]
         if not unknown:
             replaced = [
@@ -172,6 +179,8 @@ class Sender:
         writes: StoreWriter,
         redact: Redaction,
         outgoing_files: OutgoingFiles,
+        failure_reports: FailureReports,
+        write_report: WriteReport,
         delivery_waiters: DeliveryWaiters,
         tracer: MessageTracer | None = None,
     ) -> None:
@@ -182,6 +191,8 @@ class Sender:
         self._crash = runtime.crash
         self._redact = redact
         self._outgoing_files = outgoing_files
+        self._failure_reports = failure_reports
+        self._write_report = write_report
         self._delivery_waiters = delivery_waiters
         # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
@@ -203,6 +214,11 @@ class Sender:
         if delivery_id in self._deferred:
             del self._deferred[delivery_id]
             self._crash(CrashPoint.EDIT_COMMITTED)
+
+    def on_reported(self, event: Committed) -> None:
+        """Notify the waiters of a delivery that failed, and about which a report was written."""
+        assert isinstance(event.command, ReportFailedDelivery), "subscribed to no other command"
+        self._delivery_waiters.notify(event.command.end.delivery_id)
 
     def on_failed(self, event: WriteFailed) -> None:
         """Retry the write of an end that nothing waits for."""
@@ -318,7 +334,7 @@ class Sender:
             return await self._replace_message(outgoing, part, error)
         if failed_edits >= MAX_UNANSWERED_EDITS:
             part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
-            await self._commit_outcome(outgoing, part, error=str(error))
+            await self._commit_outcome(outgoing, part, error=error)
         return part
 
     async def _replace_message(
@@ -335,7 +351,7 @@ class Sender:
             extra=about,
         )
         replaced = DeliveryPart(number=part.number, replaced=self._redact(str(error)))
-        await self._commit_outcome(outgoing, replaced, error=str(error))
+        await self._commit_outcome(outgoing, replaced, error=error)
         return replaced
 
     async def attempt(
@@ -373,7 +389,7 @@ class Sender:
             self._crash(CrashPoint.SENT)
         except SendError as error:
             known = part_after_error(part, error, final=outgoing.final)
-            await self._commit_outcome(outgoing, known, error=str(error))
+            await self._commit_outcome(outgoing, known, error=error)
             raise
         return await self._commit_receipt(outgoing, part, platform, receipt)
 
@@ -461,7 +477,7 @@ class Sender:
         return part
 
     async def _commit_outcome(
-        self, outgoing: OutgoingPart, part: DeliveryPart, *, error: str = ""
+        self, outgoing: OutgoingPart, part: DeliveryPart, *, error: SendError | str = ""
     ) -> None:
         """Commit the state of a part after an attempt, and in the same commit the end of its
         delivery if the part is its last or has failed."""
@@ -480,9 +496,9 @@ class Sender:
         elif part.final and outgoing.is_last:
             await self._settle(outgoing, part, outgoing.delivery_outcome(part))
         elif outgoing.alone:
-            await self._settle(outgoing, part, DeliveryOutcome(state=part.state, error=error))
+            await self._settle(outgoing, part, DeliveryOutcome(state=part.state, error=f"{error}"))
         else:
-            error = error and self._redact(error)
+            why = f"{error}"
             await _write_until_stored(
                 lambda: self._writes.write(
                     SettlePart(
@@ -490,7 +506,7 @@ class Sender:
                         scope=outgoing.scope,
                         part=part,
                         at=self._clock.now(),
-                        error=error,
+                        error=why and self._redact(why),
                     )
                 ),
                 delivery,
@@ -527,9 +543,15 @@ class Sender:
         takes it: repeating the delivery instead would send what the platform already has."""
         if self._tracer is not None:
             self._tracer.record_attempt(delivery, end.state)
-        await _write_until_stored(
-            lambda: self._writes.write(self._end_command(delivery, end, part)), delivery
-        )
+        command = self._end_command(delivery, end, part)
+        report = None
+        if end.state is DeliveryState.FAILED:
+            report = self._failure_reports.of_file(delivery, end.error, cause=end.cause)
+        if report is None:
+            await _write_until_stored(lambda: self._writes.write(command), delivery)
+        else:
+            reported = ReportFailedDelivery(end=command, report=report)
+            await _write_until_stored(lambda: self._write_report(reported), delivery)
         if delivery.file is not None and end.state in (DeliveryState.SENT, DeliveryState.FAILED):
             await self._outgoing_files.discard(delivery.file)
 

@@ -8,7 +8,13 @@ import aiohttp
 import msgspec
 
 from holdfast import __version__
-from holdfast.core.errors import NotConnected, OutcomeUnknown, SendRejected, Throttled
+from holdfast.core.errors import (
+    FileTooLarge,
+    NotConnected,
+    OutcomeUnknown,
+    SendRejected,
+    Throttled,
+)
 from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.secrets import Secret
@@ -25,6 +31,8 @@ _USER_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
 _CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
 _UPLOAD_TIMEOUT_FACTOR = 6.0  # factor by which the timeout of uploads is longer
 _DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
+# https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
+_TOO_LARGE = 40005
 _INVALID_WEBHOOK_TOKEN = 50027  # of an interaction that has expired; the bot's own is valid
 
 
@@ -191,6 +199,8 @@ def _to_error(what: str, status: int, retry_after: str | None, body: bytes) -> E
         )
         text = f"Discord asks to wait before {what}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=error.is_global)
+    if status == 413 or error.code == _TOO_LARGE:
+        return FileTooLarge("Discord accepts no file of this size there: {why}", why=why)
     text = f"Discord refused {what}: {why}"
     return DiscordNotFound(text) if status == 404 else SendRejected(text)
 

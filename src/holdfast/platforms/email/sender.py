@@ -26,6 +26,7 @@ from aiosmtplib import SMTP, SMTPAuthenticationError, SMTPException, SMTPRespons
 from holdfast.core.errors import (
     ConnectError,
     ConnectRefused,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -51,6 +52,7 @@ _RESPONSE_TIMEOUT = 30.0  # seconds for each response,
 _DATA_TIMEOUT = 120.0  # except the last: a server may scan the mail before it accepts it
 _DEFAULT_RETRY_AFTER = 60.0  # seconds: SMTP does not say how long to wait
 _FIRST_PERMANENT_CODE = 500  # codes from here on are permanent
+_TOO_LARGE_CODES = frozenset({"5.3.4", "5.2.3"})
 _LIBRARY_ERRORS = (SMTPException, OSError)
 _SETTLE_SECONDS = 3.0  # after which an accepted mail is in the folder of the server
 # https://developers.google.com/workspace/gmail/imap/imap-extensions
@@ -212,7 +214,7 @@ class SmtpClient:
         """https://www.rfc-editor.org/rfc/rfc1870: a mail that is too large is not sent."""
         limit = smtp.esmtp_extensions.get("size", "").strip()
         if limit.isdigit() and 0 < int(limit) < len(source):
-            raise SendRejected(
+            raise FileTooLarge(
                 "the mail has {n} bytes; {smtp_host} accepts {limit}",
                 n=len(source),
                 smtp_host=self._settings.smtp_host,
@@ -286,9 +288,18 @@ def _to_send_error(error: SMTPResponseException) -> SendError:
     """https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1: the mail was not accepted in either
     case."""
     message = f"the SMTP server answered {error.code} {error.message}"
+    if _is_too_large(error):
+        return FileTooLarge(message)
     if error.code >= _FIRST_PERMANENT_CODE:
         return SendRejected(message)
     return Throttled(message, retry_after=_DEFAULT_RETRY_AFTER)
+
+
+def _is_too_large(error: SMTPResponseException) -> bool:
+    """https://www.rfc-editor.org/rfc/rfc1870#section-6.1: 552 means that the mail is too large, and
+    also that a mailbox is full; the enhanced code tells which (RFC 3463, sections 3.3 and 3.4)."""
+    enhanced = error.message.partition(" ")[0]
+    return enhanced in _TOO_LARGE_CODES or (error.code == 552 and not enhanced.startswith("5."))
 
 
 class SentFolder:

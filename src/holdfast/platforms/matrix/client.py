@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.config.settings import account_table
 from holdfast.core.errors import (
     ConnectRefused,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -298,6 +299,8 @@ def _to_send_error(
         )
         text = f"the homeserver rate-limits {request}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=True)
+    if status == 413 or error.errcode == "M_TOO_LARGE":
+        return FileTooLarge("the homeserver accepts nothing of this size: {why}", why=why)
     text = f"the homeserver refused {request}: {why}"
     return _ERROR_TYPES.get(error.errcode, SendRejected)(text)
 

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.errors import (
     ConnectRefused,
     EditRefused,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -62,6 +63,10 @@ _FORMAT_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_bloc
 _UNCHANGED_ERRORS = frozenset({"already_reacted", "no_reaction"})
 # https://docs.slack.dev/reference/methods/chat.update#errors
 _EDIT_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+
+# https://docs.slack.dev/reference/methods/files.getUploadURLExternal#errors; the last one is what
+# the upload of a file in one step answers.
+_TOO_LARGE_ERRORS = frozenset({"file_upload_size_restricted", "file_too_large"})
 
 
 class SlackBadToken(NotConnected):
@@ -122,6 +127,8 @@ def _to_rejection(method: str, error: str, answer: Mapping[str, Any]) -> SendRej
         return BlocksRefused("Slack refused {method}: {error}", method=method, error=error)
     if error in _UNCHANGED_ERRORS:
         return ReactionUnchanged("Slack refused {method}: {error}", method=method, error=error)
+    if error in _TOO_LARGE_ERRORS:
+        return FileTooLarge("Slack accepts no file of this size ({error})", error=error)
     rejection = EditRefused if error in _EDIT_ERRORS else SendRejected
     return rejection("Slack refused {method}: {error}", method=method, error=error)
 
@@ -286,6 +293,8 @@ class SlackClient:
         )
         try:
             async with self._session.post(url, data=data, timeout=timeout) as response:
+                if response.status == 413:
+                    raise FileTooLarge("Slack accepts no file of this size (413)")
                 if 400 <= response.status < 500:
                     raise SendRejected(
                         "Slack rejected the upload of a file ({status})", status=response.status

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.errors import (
     EditRefused,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendRejected,
@@ -193,6 +194,8 @@ def _parse_response(method: str, status: int, body: bytes, kind: type[T]) -> T:
             method=method,
             status=status,
         )
+    if status == 413:  # a proxy in front of the API may give it, without JSON
+        raise FileTooLarge("Telegram accepts no file of this size (413)")
     try:
         answer = decode_json(body, type=TelegramResponse)
         if answer.ok:

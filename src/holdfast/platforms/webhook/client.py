@@ -10,7 +10,14 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, SendError, SendRejected, Throttled
+from holdfast.core.errors import (
+    FileTooLarge,
+    NotConnected,
+    OutcomeUnknown,
+    SendError,
+    SendRejected,
+    Throttled,
+)
 from holdfast.core.net import AddressPolicy, guarded_socket_factory, is_public
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret, mask_passwords
@@ -174,6 +181,8 @@ def classify_response(status: int, headers: Mapping[str, str]) -> SendError | No
             status=status,
             retry_after=_parse_retry_after(headers.get("Retry-After", "")),
         )
+    if status == 413:
+        return FileTooLarge("the endpoint accepts nothing of this size (413)")
     if status < 400:
         where = headers.get("Location", "elsewhere")
         return SendRejected(

@@ -24,6 +24,7 @@ OOB = "jabber:x:oob"  # XEP-0066
 MUC_USER = "http://jabber.org/protocol/muc#user"  # XEP-0045
 OCCUPANT = "urn:xmpp:occupant-id:0"  # XEP-0421
 PING = "urn:xmpp:ping"  # XEP-0199
+UPLOAD = "urn:xmpp:http:upload:0"  # XEP-0363
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 _MAX_OFFSET_DIGITS = 9  # no body has so many characters
 
@@ -42,6 +43,7 @@ class StanzaError(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "cancel"  # "wait": a later attempt may succeed
     condition: str = "undefined-condition"
     text: str = ""
+    file_too_large: bool = False  # of an upload: https://xmpp.org/extensions/xep-0363.html#errors
 
     @property
     def description(self) -> str:
@@ -145,6 +147,7 @@ def parse_error(stanza: Element) -> StanzaError:
         kind=error.get("type", "cancel"),
         condition=next((name for name in names if name != "text"), "undefined-condition"),
         text=error.findtext(tag("text", ERRORS)) or "",
+        file_too_large=error.find(tag("file-too-large", UPLOAD)) is not None,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.errors import (
     ConnectError,
+    FileTooLarge,
     NotConnected,
     OutcomeUnknown,
     SendError,
@@ -29,6 +30,7 @@ from holdfast.platforms.xmpp.events import (
     OOB,
     REPLY,
     STANZA_ID,
+    UPLOAD,
     StanzaError,
     StanzaRejected,
     XmppMessage,
@@ -50,7 +52,6 @@ _STATES = "http://jabber.org/protocol/chatstates"  # XEP-0085
 _HINTS = "urn:xmpp:hints"  # XEP-0334
 _REACTIONS = "urn:xmpp:reactions:0"  # XEP-0444
 _STYLING = "urn:xmpp:styling:0"  # XEP-0393
-_UPLOAD = "urn:xmpp:http:upload:0"  # XEP-0363
 _INFO = "http://jabber.org/protocol/disco#info"
 _ITEMS = "http://jabber.org/protocol/disco#items"
 _DISCOVERY_TIMEOUT = 5.0  # seconds
@@ -168,7 +169,7 @@ async def _accepts_uploads(stream: XmppStream, address: str) -> bool:
     except (StanzaRejected, OutcomeUnknown):
         return False
     features = answer.iterfind(f"{tag('query', _INFO)}/{tag('feature', _INFO)}")
-    return any(each.get("var") == _UPLOAD for each in features)
+    return any(each.get("var") == UPLOAD for each in features)
 
 
 async def _discover_services(stream: XmppStream, domain: str) -> AsyncIterator[str]:
@@ -204,6 +205,10 @@ class XmppUploads:
                     raise NotConnected(
                         "could not upload the file ({status})", status=response.status
                     )
+                if response.status == 413:
+                    raise FileTooLarge(
+                        "{service} accepts no file of this size (413)", service=self._service
+                    )
                 if response.status >= 300:
                     raise SendRejected(
                         "{service} does not accept the file ({status})",
@@ -216,16 +221,21 @@ class XmppUploads:
 
     async def _request_slot(self, file: OutboundFile) -> tuple[str, dict[str, str], str]:
         size = str(len(file.data))
-        request = make_element("request", _UPLOAD, filename=file.name, size=size)
+        request = make_element("request", UPLOAD, filename=file.name, size=size)
         request.set("content-type", _CONTENT_TYPE)
-        answer = await self._stream.request(request, to=self._service)
-        slot = answer.find(tag("slot", _UPLOAD))
-        put = None if slot is None else slot.find(tag("put", _UPLOAD))
-        get = None if slot is None else slot.find(tag("get", _UPLOAD))
+        try:
+            answer = await self._stream.request(request, to=self._service)
+        except StanzaRejected as error:
+            if not error.error.file_too_large:
+                raise
+            raise FileTooLarge("{error}", error=error) from error
+        slot = answer.find(tag("slot", UPLOAD))
+        put = None if slot is None else slot.find(tag("put", UPLOAD))
+        get = None if slot is None else slot.find(tag("get", UPLOAD))
         if put is None or get is None:
             raise SendRejected("{service} returned no upload slot", service=self._service)
         headers = {"Content-Type": _CONTENT_TYPE}
-        for each in put.iterfind(tag("header", _UPLOAD)):
+        for each in put.iterfind(tag("header", UPLOAD)):
             name, value = each.get("name", ""), each.text or ""
             if name.lower() in _ALLOWED_HEADERS:
                 headers[name] = value.replace("\r", "").replace("\n", "")

@@ -24,6 +24,7 @@ from holdfast.core.ports.store_commands import (
     RecordNote,
     RecordReply,
     RecordSteer,
+    ReportFailedDelivery,
     ResumeTurn,
 )
 from holdfast.core.sessions.search import SearchIndexStatus, SearchMatch, SearchQuery
@@ -66,6 +67,7 @@ MESSAGE_COMMANDS = (
     EndTurn,
     CommandEffect,
     ProactiveDelivery,
+    ReportFailedDelivery,
     ImportSession,
     DeleteSession,
 )

@@ -327,6 +327,10 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
             ),
         ),
         _handle(
+            c.ReportFailedDelivery,
+            lambda cursor, x: outbox.report_failed_delivery(cursor, end=x.end, report=x.report),
+        ),
+        _handle(
             c.RequeueDelivery,
             lambda cursor, x: outbox.requeue_delivery(
                 cursor, delivery_id=x.delivery_id, by=x.by, at=x.at

@@ -1,9 +1,12 @@
 """Checks of what comes with a message: the files in both directions, and the buttons below it."""
 
 import msgspec
+import pytest
 
+from holdfast.core.errors import FileTooLarge
 from holdfast.core.messages.outbox import Button, OutboundFile
 from holdfast.testing.conformance.assertions import (
+    assert_shown,
     connected,
     make_outbound,
     messages_from_others,
@@ -44,6 +47,20 @@ async def a_file_of_the_agent_arrives_intact(harness: PlatformHarness) -> None:
         )
     assert [file for each in found for file in each.files] == [_FILE]
     assert any("the plan" in each.text for each in found)
+
+
+@ConformanceCheck
+async def a_file_that_is_too_large_is_refused_for_its_size(harness: PlatformHarness) -> None:
+    """I2: for good, and with that reason, which the chat and the agent get."""
+    require(harness.platform.capabilities.attachments_out, "it declares no outgoing files")
+    async with connected(harness, RecordingIntake()):
+        file = await harness.too_large_file()
+        with pytest.raises(FileTooLarge):
+            await harness.platform.send(
+                msgspec.structs.replace(make_outbound(harness, "the plan"), file=file)
+            )
+        await harness.platform.send(make_outbound(harness, "too large", delivery="d2"))
+        await assert_shown(harness, "too large")
 
 
 @ConformanceCheck

@@ -109,6 +109,11 @@ class PlatformHarness(ABC):
         platform declares edits."""
         raise NotSupported("the bot's messages cannot be deleted there")
 
+    async def too_large_file(self) -> OutboundFile:
+        """A file that the vendor refuses because of its size. Called only where the platform
+        declares outgoing files."""
+        raise NotSupported("no file is too large there")
+
     async def press(self, label: str) -> None:
         """Ann presses the button with that label below the newest message of the bot."""
         raise NotSupported("there are no buttons in this harness")

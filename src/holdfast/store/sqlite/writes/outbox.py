@@ -13,11 +13,13 @@ from holdfast.core.messages.outbox import (
     DeliveryPart,
     DeliveryRow,
     DeliveryState,
+    FailureReport,
     NewDelivery,
     ProactiveDelivery,
 )
 from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.people.audit import AuditEntry, AuditKind
+from holdfast.core.ports.store_commands import SettleDelivery
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.writes import audit_log, transcript
 
@@ -194,6 +196,24 @@ def settle_delivery(
         (state.value, error, at, platform_message_id, delivery_id),
     )
     _require_unsettled(cursor, delivery_id)
+
+
+def report_failed_delivery(
+    cursor: apsw.Cursor, *, end: SettleDelivery, report: FailureReport
+) -> None:
+    settle_delivery(
+        cursor,
+        delivery_id=end.delivery_id,
+        state=end.state,
+        at=end.at,
+        platform_message_id=end.platform_message_id,
+        error=end.error,
+        part=end.part,
+    )
+    for session_id in report.session_ids:
+        _add_note(cursor, session_id, report.note, at=end.at)
+    if report.notice is not None:
+        add_deliveries(cursor, (report.notice,), at=end.at)
 
 
 def requeue_delivery(
