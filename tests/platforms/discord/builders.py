@@ -19,7 +19,8 @@ from holdfast.system.clock import SystemClock
 def new_platform(
     vendor: FakeDiscord, folder: Path, *, limit: float = 20.0, **settings: Any
 ) -> DiscordPlatform:
-    settings = {"token": "env:TOKEN", "menu": False, **settings}
+    base_url = f"{vendor.base_url}/api/v10"
+    settings = {"token": "env:TOKEN", "menu": False, "base_url": base_url, **settings}
     return DiscordPlatform(
         Secret(vendor.token),
         account="default",

@@ -52,6 +52,7 @@ class FakeRestApi:
             web.get("/gateway", self._gateway),
             web.get("/attachments/{name}", self._file),
             web.get("/api/v10/users/@me", self._me),
+            web.get("/api/v10/gateway/bot", self._gateway_bot),
             web.get("/api/v10/oauth2/applications/@me", self._application),
             web.put(f"/api/v10/applications/{APPLICATION}/commands", self._commands),
             web.get(one, self._channel),
@@ -87,6 +88,12 @@ class FakeRestApi:
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
         return await gateway(self.vendor, request)
+
+    async def _gateway_bot(self, request: web.Request) -> web.Response:
+        """topics/gateway#get-gateway-bot: the address, at which the request came in."""
+        limit = {"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
+        url = f"ws://{request.host}/gateway"
+        return _answer({"url": url, "shards": 1, "session_start_limit": limit})
 
     async def _me(self, request: web.Request) -> web.Response:
         return _answer(BOT)

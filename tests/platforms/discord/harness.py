@@ -6,8 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-import discord
-import yarl
 from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.discord.builders import address, new_platform, write_checkpoint
 from tests.platforms.discord.fake import (
@@ -161,17 +159,18 @@ def _buttons(message: Json) -> list[Json]:
 
 @asynccontextmanager
 async def discord_harness(limit: float = 20.0) -> AsyncIterator[PlatformHarness]:
-    """The bot already has chats with both users. The library connects through the proxy; the fake
-    restores its address afterwards."""
+    """The bot already has chats with both users, and connects through the proxy."""
     vendor = FakeDiscord()
     with TemporaryDirectory() as folder:
         async with (
             FakeRestApi(vendor).serving(),
             FaultProxy(urlsplit(vendor.base_url).port or 0) as proxy,
         ):
-            host = f"127.0.0.1:{proxy.port}"
-            discord.http.Route.BASE = f"http://{host}/api/v10"
-            discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"ws://{host}/gateway")
             await write_checkpoint(Path(folder), vendor)
-            platform = new_platform(vendor, Path(folder), limit=limit)
+            platform = new_platform(
+                vendor,
+                Path(folder),
+                limit=limit,
+                base_url=f"http://127.0.0.1:{proxy.port}/api/v10",
+            )
             yield DiscordHarness(vendor, platform, proxy, limit=limit)

@@ -18,7 +18,7 @@ async def test_a_token_is_checked_without_writing_a_file(
     def opening(token: str) -> PluginContext[DiscordSettings]:
         return PluginContext(
             account="default",
-            settings=DiscordSettings(token="env:TOKEN"),
+            settings=DiscordSettings(token="env:TOKEN", base_url=f"{vendor.base_url}/api/v10"),
             secrets={"token": Secret(token)},
             folder=tmp_path / "discord",
             clock=SystemClock(),

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.platforms.connection_faults import ConnectionFault
 from tests.platforms.discord.builders import new_platform, until, write_checkpoint
-from tests.platforms.discord.fake import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, FakeDiscord
+from tests.platforms.discord.fake import ANN, ANN_DM, BOB, BOB_DM, BOT, TEXT, THREAD, FakeDiscord
 from tests.platforms.discord.faults import flood
 
-from holdfast.core.errors import NotAddressed, StoreError, TransientStoreError
+from holdfast.core.errors import IntakeClosed, NotAddressed, StoreError, TransientStoreError
 from holdfast.platforms.discord.events import snowflake_before
 from holdfast.platforms.discord.history import DiscordCheckpoint
 from holdfast.testing.intake import RecordingIntake
@@ -87,6 +87,64 @@ async def test_a_chat_is_recorded_before_its_first_message_reaches_intake(
     async with new_platform(vendor, tmp_path).connect(intake):
         await intake.wait_for_attempts(1)
     assert [each.text for each in intake.accepted] == ["hello"]
+
+
+async def test_the_first_messages_of_a_new_chat_are_read_once_its_person_writes_again(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
+    """G1: no bot is told which chats it has. What was written before the bot ran here is not for
+    it; other starts and other chats in between change nothing."""
+    vendor.say("long ago")
+    async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
+        pass
+    vendor.say("one")
+    vendor.say("two")
+    intake = RecordingIntake()
+    for text in ("hello", "hello again"):
+        async with new_platform(vendor, tmp_path).connect(intake):
+            vendor.say(text, by=BOB)
+            await until(lambda text=text: intake.accepted and intake.accepted[-1].text == text)
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.say("three")
+        await until(lambda: len(intake.accepted) == 5)
+        vendor.say("four")
+        await until(lambda: len(intake.accepted) == 6)
+    texts = ["hello", "hello again", "one", "two", "three", "four"]
+    assert [each.text for each in intake.attempted] == texts
+
+
+async def test_a_slash_command_in_a_new_chat_has_its_first_messages_read(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
+    async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
+        pass
+    vendor.say("one")
+    intake = RecordingIntake()
+    async with new_platform(vendor, tmp_path).connect(intake):
+        vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
+        await until(lambda: len(intake.accepted) == 2)
+    assert sorted(each.text for each in intake.accepted) == ["/usage", "one"]
+
+
+async def test_the_history_of_a_new_chat_is_read_to_its_end_by_the_next_start(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
+    """G1: a stop after the first of its messages leaves a chat that is known, and not read."""
+    async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
+        pass
+    vendor.say("one")
+    vendor.say("two")
+    first = RecordingIntake()
+    first.fail_next(*[IntakeClosed("stopping")] * 1000)
+    async with new_platform(vendor, tmp_path).connect(first):
+        vendor.say("three")
+        await first.wait_for_attempts(1)
+    record = await DiscordCheckpoint.load(tmp_path / f"{BOT['id']}.json", start=0)
+    await record.advance(int(vendor.snowflake()))  # as the messages of other chats move it
+    intake = RecordingIntake()
+    async with new_platform(vendor, tmp_path).connect(intake):
+        await until(lambda: len(intake.accepted) == 3)
+    assert [each.text for each in intake.accepted] == ["one", "two", "three"]
 
 
 async def test_a_chat_with_only_a_slash_command_is_recorded_too(

@@ -8,19 +8,6 @@ from pathlib import Path
 from tests.faults.standalone_gateway import StandaloneGateway
 from tests.platforms.discord.builders import until
 from tests.platforms.discord.fake import ANN, FakeDiscord
-from tests.support.fork_server import ForkedProcess, fork_process
-
-PROGRAM = "tests.platforms.discord.run_with_fake"
-
-
-class OnDiscord(StandaloneGateway):
-    """A gateway gateway with a bot of the pretend Discord."""
-
-    def launch(self, stall: str = "") -> ForkedProcess:
-        with (self.home / "errors").open("ab") as errors:
-            environ = self.environment()
-            self.process = fork_process(PROGRAM, "run", env=environ, stdout=errors, stderr=errors)
-        return self.process
 
 
 async def test_a_gateway_killed_while_it_accepted_a_message_answers_it_once(
@@ -28,9 +15,9 @@ async def test_a_gateway_killed_while_it_accepted_a_message_answers_it_once(
 ) -> None:
     """G1, G2: Discord does not deliver it again; the history does, and it counts once. Messages
     sent while the gateway was down are answered, too."""
-    gateway = OnDiscord(tmp_path / "home")
+    gateway = StandaloneGateway(tmp_path / "home")
     gateway.variables = {
-        "PRETEND_DISCORD": vendor.base_url.removeprefix("http://"),
+        "HOLDFAST_PLATFORMS_DISCORD_BASE_URL": f"{vendor.base_url}/api/v10",
         "BOT_TOKEN": vendor.token,
         "HOLDFAST_PLATFORMS_DISCORD_TOKEN": "env:BOT_TOKEN",
         "HOLDFAST_PLATFORMS_DISCORD_ALLOW": json.dumps([ANN["id"]]),

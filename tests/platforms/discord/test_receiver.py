@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.platforms.discord.builders import new_platform, until
+from tests.platforms.discord.builders import new_platform, outbound, until, write_checkpoint
 from tests.platforms.discord.fake import (
     ANN,
     ANN_DM,
     BOB,
+    BOB_DM,
     BOT,
     ROLE,
     TEXT,
@@ -18,6 +19,7 @@ from tests.platforms.discord.fake import (
     FakeDiscord,
     discord_user,
 )
+from tests.platforms.discord.fake_rest import FakeRestApi
 
 from holdfast.core.errors import AccountDisconnected, ConnectRefused, StoreError
 from holdfast.core.messages.inbox import Accepted, Inbound
@@ -172,6 +174,8 @@ async def test_a_lost_connection_is_resumed_without_loss_or_duplicates(
     vendor: FakeDiscord, tmp_path: Path
 ) -> None:
     """G1: Discord tells what was missed, and no history is asked for."""
+    await write_checkpoint(tmp_path, vendor)
+    vendor.calls.clear()
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.say("before")
@@ -182,7 +186,8 @@ async def test_a_lost_connection_is_resumed_without_loss_or_duplicates(
         await intake.wait_for_attempts(2)
         assert not intake.disconnects
     assert [each.text for each in intake.attempted] == ["before", "meanwhile"]
-    assert not [each for each in vendor.calls if each.startswith("GET /channels")]
+    read = [each for each in vendor.calls if each.startswith("GET /channels")]
+    assert sorted(read) == [f"GET /channels/{each}/messages" for each in (ANN_DM, BOB_DM)]
 
 
 async def test_a_session_that_cannot_be_resumed_is_followed_by_reading_the_history(
@@ -237,12 +242,55 @@ async def test_a_missing_message_content_intent_is_refused_with_a_remedy(
         pass
 
 
-async def test_an_event_that_the_library_cannot_read_ends_the_connection(
-    vendor: FakeDiscord, tmp_path: Path
+async def test_an_event_that_the_library_cannot_read_is_logged_and_the_connection_stays(
+    vendor: FakeDiscord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Supervision: the next line finds whatever was said meanwhile."""
+    """Supervision: the same event would end every connection that it is sent to."""
     intake = RecordingIntake()
     async with new_platform(vendor, tmp_path).connect(intake):
         vendor.dispatch("MESSAGE_CREATE", {"id": "1", "channel_id": ANN_DM})
+        vendor.dispatch("GUILD_ROLE_CREATE", {"role": "odd"})
+        vendor.say("still here")
+        await intake.wait_for_attempts(1)
+    assert [each.text for each in intake.accepted] == ["still here"]
+    assert intake.disconnects == []
+    logged = [each for each in caplog.records if "could not parse the event" in each.message]
+    assert [each.args[0] for each in logged if each.args] == [  # type: ignore[index]
+        "MESSAGE_CREATE",
+        "GUILD_ROLE_CREATE",
+    ]
+    assert all(each.exc_info and isinstance(each.exc_info[1], KeyError) for each in logged)
+
+
+async def test_a_frame_that_the_library_cannot_read_is_logged_with_its_cause(
+    vendor: FakeDiscord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Supervision: one that is no event ends the connection; the next one finds what was said."""
+    intake = RecordingIntake()
+    async with new_platform(vendor, tmp_path).connect(intake):
+        for session in vendor.sessions.values():
+            assert session.dispatch is not None
+            session.dispatch({"op": 10, "d": "odd"})
         await until(lambda: intake.disconnects)
     assert isinstance(intake.disconnects[0], AccountDisconnected)
+    (logged,) = [each for each in caplog.records if "ended the connection" in each.message]
+    assert logged.exc_info and isinstance(logged.exc_info[1], TypeError)
+
+
+async def test_each_account_uses_the_api_and_the_gateway_at_its_own_address(
+    vendor: FakeDiscord, tmp_path: Path
+) -> None:
+    """The library has one address for the whole process."""
+    other = FakeDiscord()
+    first, second = RecordingIntake(), RecordingIntake()
+    async with FakeRestApi(other).serving():
+        one, two = new_platform(vendor, tmp_path / "1"), new_platform(other, tmp_path / "2")
+        async with one.connect(first), two.connect(second):
+            vendor.say("to one")
+            other.say("to two")
+            await first.wait_for_attempts(1)
+            await second.wait_for_attempts(1)
+            await one.send(outbound("from one"))
+            await two.send(outbound("from two"))
+    assert [each.text for each in (*first.accepted, *second.accepted)] == ["to one", "to two"]
+    assert (vendor.texts(), other.texts()) == (["from one"], ["from two"])

@@ -80,6 +80,10 @@ class PlatformPlugin(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     # The keys that together identify the account at the vendor. Only one gateway of this machine
     # uses it at a time. Empty, or all of them unset: it may be shared.
     identity: tuple[str, ...] = ("token",)
+    # Set if the vendor gives each message to every connection with these credentials: a second
+    # gateway on another machine, which this one cannot see, would answer it, too. How to take the
+    # account back from it, in sentences.
+    if_shared: str = ""
     # Of the common keys, those that this plugin reads itself: a change reconnects the account. The
     # gateway reads all others, and a change does not affect the connection.
     own_common_keys: tuple[str, ...] = ()

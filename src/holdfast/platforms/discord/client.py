@@ -24,7 +24,6 @@ from holdfast.platforms.inbound import read_body
 
 T = TypeVar("T")
 
-API_URL = "https://discord.com/api/v10"
 _JSON = {"Content-Type": "application/json"}
 # Without a user agent of this form, a request is rejected before it reaches the API.
 _USER_AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
@@ -49,10 +48,10 @@ class DiscordClient:
     only. The vendor's library could send, too, but it waits and retries internally: then the
     outcome of a message would be unknown, and other messages could not be paced meanwhile."""
 
-    def __init__(self, token: Secret, *, timeout: float = 20.0) -> None:
+    def __init__(self, token: Secret, *, base_url: str, timeout: float = 20.0) -> None:
         self._token = token
         self._timeout = timeout
-        self._base_url = API_URL
+        self._base_url = base_url.rstrip("/")
         self._http: aiohttp.ClientSession | None = None
         self._on_response: Callable[[], None] = _ignore
         self._on_bad_token: Callable[[DiscordBadToken], None] = _ignore_bad_token
@@ -60,14 +59,12 @@ class DiscordClient:
     @asynccontextmanager
     async def open(
         self,
-        base_url: str,
         on_response: Callable[[], None],
         on_bad_token: Callable[[DiscordBadToken], None],
     ) -> AsyncIterator[None]:
         """`on_response` is called for each response to this bot, which proves that the connection
         works; `on_bad_token` when Discord rejects the token."""
-        self._base_url, self._on_response = base_url, on_response
-        self._on_bad_token = on_bad_token
+        self._on_response, self._on_bad_token = on_response, on_bad_token
         async with aiohttp.ClientSession(headers={"User-Agent": _USER_AGENT}) as self._http:
             try:
                 yield

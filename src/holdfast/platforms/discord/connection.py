@@ -5,17 +5,23 @@ parses each event into its own objects and passes those to tasks; this module us
 instead, in the order in which they arrive.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
 import discord
+import yarl
 
 from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
 from holdfast.core.secrets import Secret
 from holdfast.platforms.discord.events import DiscordUser
-from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, PORTAL_URL
+from holdfast.platforms.discord.plugin import API_URL, NEW_TOKEN_REMEDY, PORTAL_URL
+
+log = logging.getLogger(__name__)
 
 _CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
@@ -34,7 +40,8 @@ discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
 class DiscordConnection(discord.Client):
     """Owns one connection to the gateway; not reusable."""
 
-    def __init__(self, *, content: bool) -> None:
+    def __init__(self, *, content: bool, base_url: str) -> None:
+        self._base_url = base_url.rstrip("/")
         super().__init__(
             intents=_intents(content=content),
             max_messages=None,
@@ -43,8 +50,16 @@ class DiscordConnection(discord.Client):
             guild_ready_timeout=0,  # do not wait for the data of every server
             enable_debug_events=True,  # without this, raw frames are not passed on
         )
+        parsers = self._connection.parsers
+        for event, parse in parsers.items():
+            parsers[event] = partial(_parse_or_log, event, parse)
         self._on_frame: Callable[[str], None] = _ignore_frame
         self._on_disconnect: Callable[[], None] = _ignore
+
+    def _get_state(self, **options: Any) -> Any:
+        """The library calls it once, before anything uses the client for HTTP."""
+        self.http = self._http = DiscordHttp(self.loop, base_url=self._base_url)
+        return super()._get_state(**options)
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         if event == "socket_raw_receive":
@@ -65,6 +80,7 @@ class DiscordConnection(discord.Client):
     async def _log_in(self, token: Secret) -> None:
         try:
             await self.login(token.reveal())
+            await self._http.find_gateway()
         except _CONNECTION_ERRORS as error:
             raise to_connect_error(error) from error
 
@@ -77,11 +93,61 @@ class DiscordConnection(discord.Client):
         self._on_frame, self._on_disconnect = on_frame, on_disconnect
         try:
             await self.connect(reconnect=False)
-        # The boundary of the library: it parses every event before it emits the next one, and an
-        # event that it cannot parse ends the connection with an arbitrary exception.
-        except Exception as error:  # noqa: BLE001 - returned to the supervisor
+        # The boundary of the library: a frame that it cannot read ends the connection with an
+        # arbitrary exception.
+        except Exception as error:
+            if not isinstance(error, _CONNECTION_ERRORS):
+                log.error(
+                    "discord.py ended the connection to Discord: %r",
+                    error,
+                    exc_info=error,
+                    extra={"action": "connection_failed"},
+                )
             return to_connect_error(error)
         return AccountDisconnected("Discord closed the connection")
+
+
+class DiscordHttp(discord.http.HTTPClient):
+    """The library's HTTP client, at the address of one account: the library has one address for the
+    whole process. Owns the address of the gateway."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, base_url: str) -> None:
+        super().__init__(loop)
+        self._base_url = base_url
+        self._gateway: yarl.URL | None = None  # None: the one that the library knows
+
+    async def find_gateway(self) -> None:
+        """Ask for the address of the gateway, unless this is Discord itself."""
+        if self._base_url != API_URL:
+            found = await self.request(discord.http.Route("GET", "/gateway/bot"))
+            self._gateway = yarl.URL(found["url"])
+
+    async def request(self, route: discord.http.Route, **options: Any) -> Any:
+        route.url = self._base_url + route.url.removeprefix(route.BASE)
+        return await super().request(route, **options)
+
+    async def ws_connect(self, url: str, **options: Any) -> aiohttp.ClientWebSocketResponse:
+        """A session is resumed at the address that came with it."""
+        asked = yarl.URL(url)
+        known = discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY
+        if self._gateway is not None and asked.with_query(None) == known:
+            url = str(self._gateway.with_query(asked.query))
+        return await super().ws_connect(url, **options)
+
+
+def _parse_or_log(event: str, parse: Callable[[Any], None], data: Any) -> None:
+    """Let the library parse an event for its own state, which is not used here: only the raw frames
+    are. An exception would end the connection, and the event would come again."""
+    try:
+        parse(data)
+    except Exception as error:
+        log.warning(
+            "discord.py could not parse the event %s, which was handled without it: %r",
+            event,
+            error,
+            exc_info=error,
+            extra={"action": "event_not_parsed"},
+        )
 
 
 def _ignore_frame(frame: str) -> None:
@@ -90,11 +156,6 @@ def _ignore_frame(frame: str) -> None:
 
 def _ignore() -> None:
     """The callback before there is a listener."""
-
-
-def base_url() -> str:
-    """The API's address that the library uses, and therefore we, too."""
-    return discord.http.Route.BASE
 
 
 def _intents(*, content: bool) -> discord.Intents:

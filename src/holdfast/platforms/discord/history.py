@@ -29,6 +29,8 @@ _PAGE_SIZE = 100  # messages, the maximum of one request
 class DiscordCheckpointData(msgspec.Struct, frozen=True, kw_only=True):
     until: int  # everything before this snowflake was read, in every channel
     dms: tuple[str, ...] = ()
+    start: int = 0  # from which snowflake on messages are for the bot; 0: written by 0.1.0
+    unread_dms: tuple[str, ...] = ()  # new chats, whose messages since `start` are not all read yet
 
 
 class DiscordCheckpoint:
@@ -38,8 +40,10 @@ class DiscordCheckpoint:
     def __init__(self, path: Path, data: DiscordCheckpointData) -> None:
         self._path = path
         self._until = self._saved_until = data.until
+        self._start = data.start or data.until
         self._dms = dict.fromkeys(data.dms)
         self._saved_dms = set(data.dms)
+        self._unread_dms = dict.fromkeys(data.unread_dms)
         self._write_lock = Lock()  # the thread continues after its caller was cancelled
 
     @classmethod
@@ -48,7 +52,7 @@ class DiscordCheckpoint:
         data = await asyncio.to_thread(
             state_file.load, path, DiscordCheckpointData, consequence=_LOSS_CONSEQUENCE
         )
-        checkpoint = cls(path, data or DiscordCheckpointData(until=start))
+        checkpoint = cls(path, data or DiscordCheckpointData(until=start, start=start))
         if data is None:
             await checkpoint.save()
         return checkpoint
@@ -56,6 +60,12 @@ class DiscordCheckpoint:
     @property
     def until(self) -> int:
         return self._until
+
+    def read_until(self, channel_id: str) -> int:
+        """Everything before this snowflake was read in that direct chat. Of a chat that is new,
+        nothing was since the bot runs here."""
+        is_new = channel_id not in self._dms or channel_id in self._unread_dms
+        return self._start if is_new else self._until
 
     @property
     def dms(self) -> tuple[str, ...]:
@@ -66,9 +76,15 @@ class DiscordCheckpoint:
         intake after that. Raises `TransientStoreError`."""
         if channel_id in self._saved_dms:
             return
-        self._dms[channel_id] = None
+        if channel_id not in self._dms:
+            self._dms[channel_id] = self._unread_dms[channel_id] = None
         await self.save()
         self._saved_dms.add(channel_id)
+
+    def mark_read(self, channel_id: str) -> None:
+        """The missed messages of a direct chat were all read. Saved with the next position: until
+        then, they would be read again."""
+        self._unread_dms.pop(channel_id, None)
 
     async def advance(self, until: int) -> None:
         """Move the checkpoint. Saved when this returns, even if an earlier call was cancelled
@@ -96,7 +112,12 @@ class DiscordCheckpoint:
 
     def _save(self) -> None:
         with self._write_lock:  # the last writer has the latest position
-            data = DiscordCheckpointData(until=self._until, dms=self.dms)
+            data = DiscordCheckpointData(
+                until=self._until,
+                dms=self.dms,
+                start=self._start,
+                unread_dms=tuple(self._unread_dms),
+            )
             state_file.write_atomically(self._path, msgspec.json.encode(data))
             self._saved_until = data.until
 

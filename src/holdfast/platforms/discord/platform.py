@@ -103,7 +103,7 @@ class DiscordPlatform:
         self._settings = settings
         self._folder = folder
         self._clock = clock
-        self._client = DiscordClient(token, timeout=timeout)
+        self._client = DiscordClient(token, base_url=settings.base_url, timeout=timeout)
         self._receiver_config = DiscordReceiverConfig(
             client=self._client, account=account, max_file_bytes=settings.max_file_mb * 2**20
         )
@@ -117,9 +117,9 @@ class DiscordPlatform:
         def on_bad_token(error: DiscordBadToken) -> None:
             intake.report_lost(self.name, self.account, _refusal(error))
 
-        base_url, connection = await asyncio.to_thread(load_connection, self._settings)
+        connection = await asyncio.to_thread(load_connection, self._settings)
         async with (
-            self._client.open(base_url, on_response, on_bad_token),
+            self._client.open(on_response, on_bad_token),
             connection.logged_in(self._token) as (me, application),
         ):
             checkpoint = await self._load_checkpoint(me)
@@ -195,12 +195,11 @@ def _refusal(error: DiscordBadToken) -> ConnectRefused:
     return ConnectRefused("{error}", error=error, remedy=NEW_TOKEN_REMEDY)
 
 
-def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]":
+def load_connection(settings: DiscordSettings) -> "DiscordConnection":
     """Call this in a thread: the import takes half a second."""
     try:
         from holdfast.platforms.discord.connection import (  # noqa: PLC0415 - imports discord.py
             DiscordConnection,
-            base_url,
         )
     except ModuleNotFoundError as error:
         raise ConnectRefused(
@@ -208,14 +207,14 @@ def load_connection(settings: DiscordSettings) -> "tuple[str, DiscordConnection]
             error=error,
             remedy="run pip install 'holdfast[discord]', then restart the gateway",
         ) from error
-    return base_url(), DiscordConnection(content=settings.message_content)
+    return DiscordConnection(content=settings.message_content, base_url=settings.base_url)
 
 
 async def check_account(context: PluginContext[DiscordSettings]) -> AccountIdentity:
     """Raises a `SendError` if Discord rejects the token, and `ConnectRefused` if discord.py is not
     installed."""
-    base_url, _ = load_connection(context.settings)
-    client = DiscordClient(context.secrets["token"])
-    async with client.open(base_url, lambda: None, lambda _: None):
+    load_connection(context.settings)
+    client = DiscordClient(context.secrets["token"], base_url=context.settings.base_url)
+    async with client.open(lambda: None, lambda _: None):
         me = await client.call("GET", "/users/@me", DiscordUser)
     return AccountIdentity(name=me.username, chat_link=f"https://discord.com/users/{me.id}")

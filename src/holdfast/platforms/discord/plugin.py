@@ -15,6 +15,7 @@ from holdfast.core.ports.platform_plugin import (
 from holdfast.core.text.translation import N_
 
 PORTAL_URL = "https://discord.com/developers/applications"
+API_URL = "https://discord.com/api/v10"
 NEW_TOKEN_REMEDY = (
     f"get a new token ({PORTAL_URL}, Bot, Reset Token) and set platforms.discord.token"
 )
@@ -24,6 +25,7 @@ class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
     token: str = ""  # a reference to the token from the developer portal
     message_content: bool = True  # receive messages in servers that do not mention the bot
     menu: bool = True  # the commands are available as slash commands
+    base_url: str = API_URL  # or a proxy; the gateway is the one that it names
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
 
     def __post_init__(self) -> None:
@@ -61,6 +63,10 @@ PLUGIN = PlatformPlugin(
     name="discord",
     settings=DiscordSettings,
     open=_open,
+    if_shared=N_(
+        "Reset the token at https://discord.com/developers/applications (Bot, Reset Token), and "
+        "set the new one here alone."
+    ),
     setup_guide=N_(
         "Open https://discord.com/developers/applications, choose New Application, and under "
         "Bot enable Message Content Intent. Under OAuth2, URL Generator, tick bot and "

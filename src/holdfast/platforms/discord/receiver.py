@@ -204,22 +204,39 @@ class DiscordMessageHandler:
         # Per channel with a gap, the last message fetched: a retry continues where it failed.
         self._fetched_until: dict[str, int] = {}
         self._file_failures: Counter[str] = Counter()  # failed attempts, by message
+        self._known_dms = set(checkpoint.dms)
 
     def on_message(self, message: DiscordMessage) -> None:
+        if message.author is None or self._parser.is_ours(message):
+            return
+        if message.guild_id is None:
+            self.open_dm(message.channel_id, message.id)
         self._enqueue(message, self._parse_unseen)
 
     def on_edit(self, message: DiscordMessage) -> None:
         self._enqueue(message, self._parser.from_edit)
 
-    def fetch_missed(self, channel_id: str, location: ChannelLocation, *, since: int) -> None:
-        """Fetch messages after `since` that are not durable yet, before all others of the
-        channel."""
+    def fetch_missed(
+        self, channel_id: str, location: ChannelLocation, *, since: int, before: int | None = None
+    ) -> None:
+        """Fetch messages after `since` that are not durable yet, before all others of the channel.
+        With `before`, only up to the event with that snowflake, which has arrived."""
         self._fetched_until[channel_id] = max(since, self._fetched_until.get(channel_id, 0))
 
         async def fetch() -> None:
-            await self._fetch_missed(channel_id, location)
+            await self._fetch_missed(channel_id, location, before)
 
         self._queues.enqueue(channel_id, fetch)
+
+    def open_dm(self, channel_id: str, event_id: str) -> None:
+        """Before that event of a direct chat is handled: if the chat is new, fetch what was written
+        there while the bot was not connected. A bot cannot list its direct chats, so only a new
+        event tells of it."""
+        if channel_id not in self._known_dms:
+            self._known_dms.add(channel_id)
+            since = self._checkpoint.read_until(channel_id)
+            location, before = dm_location(channel_id), int(event_id)
+            self.fetch_missed(channel_id, location, since=since, before=before)
 
     def _enqueue(self, message: DiscordMessage, parse: ParseMessage) -> None:
         if message.author is None or self._parser.is_ours(message):
@@ -237,7 +254,9 @@ class DiscordMessageHandler:
             return None
         return self._parser.from_message(message, location)
 
-    async def _fetch_missed(self, channel_id: str, location: ChannelLocation) -> None:
+    async def _fetch_missed(
+        self, channel_id: str, location: ChannelLocation, before: int | None
+    ) -> None:
         cursor = await self._intake.cursor(
             PLATFORM, self._config.account, self._parser.cursor(channel_id)
         )
@@ -246,6 +265,8 @@ class DiscordMessageHandler:
         )
         try:
             async for message in self._history.messages_after(channel_id, after):
+                if before is not None and int(message.id) >= before:
+                    break
                 await self._handle(message, location, self._parser.from_message)
                 self._fetched_until[channel_id] = int(message.id)
         except SendRejected as error:
@@ -255,6 +276,7 @@ class DiscordMessageHandler:
                 error,
                 extra={"action": "history_refused"},
             )
+        self._checkpoint.mark_read(channel_id)
 
     async def _handle(
         self, message: DiscordMessage, location: ChannelLocation, parse: ParseMessage
@@ -486,7 +508,9 @@ class DiscordEventDispatcher:
         self._pending_guilds = {guild.id for guild in decode_json(raw, type=ReadyEvent).guilds}
         for channel_id in self._checkpoint.dms:
             self._messages.fetch_missed(
-                channel_id, dm_location(channel_id), since=self._checkpoint.until
+                channel_id,
+                dm_location(channel_id),
+                since=self._checkpoint.read_until(channel_id),
             )
         self._on_resumed(raw)
 
@@ -534,6 +558,8 @@ class DiscordEventDispatcher:
 
     def _on_interaction(self, raw: msgspec.Raw) -> None:
         interaction = decode_json(raw, type=Interaction)
+        if interaction.guild_id is None and interaction.channel_id:
+            self._messages.open_dm(interaction.channel_id, interaction.id)
         self._queues.start_now(self._interactions.handle(interaction))
 
 
