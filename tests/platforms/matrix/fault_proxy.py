@@ -37,6 +37,9 @@ class MatrixFaultProxy:
         self.refuses_connections = False
         self.rejects_token = False
         self.reject_token_after: int | None = None  # requests with a token
+        # What is answered to requests whose paths end so, instead of the homeserver's answers.
+        self.answers: dict[str, tuple[int, dict[str, str]]] = {}
+        self.asked: list[str] = []  # the paths of all requests
         self.keys_late = False  # messages between devices are delayed
         self._delayed: list[Any] = []
         self._transports: set[asyncio.Transport] = set()
@@ -87,11 +90,14 @@ class MatrixFaultProxy:
             await asyncio.sleep(3600)
         self._acknowledged |= self._unacknowledged.get(request.query.get("since", ""), set())
         fault = self._fault_of(request)
+        self.asked.append(request.path)
+        for end, (status, body) in self.answers.items():
+            if request.path.endswith(end):
+                return web.json_response(body, status=status)
         if self._rejects(request):
             return web.json_response(_UNKNOWN_TOKEN, status=401)
         if fault in (MatrixFault.FLOOD, MatrixFault.FORBIDDEN):
-            status, body = fault.value
-            return web.json_response(body, status=status)
+            return web.json_response(fault.value[1], status=fault.value[0])
         response = await self._forwarded(request)
         if fault is MatrixFault.RESET_AFTER:
             request.transport.abort()

@@ -19,7 +19,7 @@ from tests.support.ports import own_port
 
 _TIMEOUT = 40.0  # seconds for a concurrent installation, and for the start
 _SECRET = "registering"
-LARGEST_UPLOAD = 2 * 1024 * 1024  # bytes
+LARGEST_UPLOAD = 512 * 1024  # bytes
 
 
 def installed() -> Path:

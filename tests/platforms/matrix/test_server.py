@@ -75,6 +75,74 @@ async def test_the_platform_passes_the_conformance_suite(
     await check(harness)
 
 
+@pytest.mark.parametrize(
+    ("status", "errcode"),
+    [
+        (404, "M_NOT_FOUND"),
+        (404, "M_UNRECOGNIZED"),
+        (400, "M_UNRECOGNIZED"),
+        (405, "M_UNRECOGNIZED"),
+        (403, "M_FORBIDDEN"),
+    ],
+)
+async def test_a_homeserver_without_a_list_of_direct_rooms_is_connected(
+    synapse: Synapse, bot: Account, ann: MatrixUser, folder: Path, status: int, errcode: str
+) -> None:
+    """https://spec.matrix.org/latest/client-server-api/#common-error-codes: "M_UNRECOGNIZED: The
+    server did not understand the request", with 404 or 405; older homeservers say 400."""
+    room = await ann.create_room(bot.name)
+    intake = RecordingIntake()
+    async with MatrixFaultProxy(synapse.base_url).open() as proxy:
+        proxy.answers["/account_data/m.direct"] = (status, {"errcode": errcode, "error": "?"})
+        platform = new_platform(proxy.base_url, bot, folder, allow=(ann.user_id,))
+        async with platform.connect(intake):
+            await ann.say(room, "hello")
+            await intake.wait_for_attempts(1)
+    assert [each.source.chat_type for each in intake.accepted] == [ChatType.DM]
+
+
+async def test_a_token_that_is_refused_with_the_list_of_direct_rooms_blocks_the_account(
+    synapse: Synapse, bot: Account, folder: Path
+) -> None:
+    async with MatrixFaultProxy(synapse.base_url).open() as proxy:
+        refusal = {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."}
+        proxy.answers["/account_data/m.direct"] = (401, refusal)
+        platform = new_platform(proxy.base_url, bot, folder, by_token=True)
+        with pytest.raises(ConnectRefused):
+            async with platform.connect(RecordingIntake()):
+                pass
+
+
+async def test_a_refused_upload_of_keys_is_logged_once_with_a_remedy(
+    synapse: Synapse,
+    bot: Account,
+    ann: MatrixUser,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Every sync asks for it again, and every connection; the account works in open rooms."""
+    room = await ann.create_room(bot.name)
+    intake = RecordingIntake()
+    async with MatrixFaultProxy(synapse.base_url).open() as proxy:
+        exists = {"errcode": "M_UNKNOWN", "error": "One time key already exists"}
+        proxy.answers["/keys/upload"] = (400, exists)
+        platform = new_platform(proxy.base_url, bot, folder, allow=(ann.user_id,))
+        for number in (1, 2, 3):
+            async with platform.connect(intake):
+                await ann.say(room, f"hello {number}")
+                await intake.wait_for_attempts(number)
+        uploads = [path for path in proxy.asked if path.endswith("/keys/upload")]
+        assert len(uploads) >= 3
+        logged = [each.message for each in caplog.records if "keys of this device" in each.message]
+        assert len(logged) == 1
+        assert "One time key already exists" in logged[0] and "as a new device" in logged[0]
+        del proxy.answers["/keys/upload"]
+        async with platform.connect(intake):
+            await ann.say(room, "hello 4")
+            await intake.wait_for_attempts(4)
+    assert [each.text for each in intake.accepted][-1] == "hello 4"
+
+
 async def test_invitations_of_allowed_users_are_accepted_with_the_messages_since_then(
     synapse: Synapse, bot: Account, ann: MatrixUser, bob: MatrixUser, folder: Path
 ) -> None:

@@ -54,10 +54,17 @@ class KeyRequest:
     path: str
     body: Json
     parse_answer: Callable[[Json], Any]
+    uploads_keys: bool = False  # our own
 
 
 def key_upload(keys: Json) -> KeyRequest:
-    return _key_request("upload", keys, nio.KeysUploadResponse.from_dict)
+    return KeyRequest(
+        method="POST",
+        path=api_path("keys", "upload"),
+        body=keys,
+        parse_answer=nio.KeysUploadResponse.from_dict,
+        uploads_keys=True,
+    )
 
 
 def key_query(users: set[str]) -> KeyRequest:

@@ -24,7 +24,7 @@ from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, SyncPosition
 from holdfast.platforms.matrix.client import MatrixBadToken, MatrixClient, MatrixLogin, log_in
 from holdfast.platforms.matrix.events import PLATFORM, MatrixEmptyResponse, MatrixIdentity
 from holdfast.platforms.matrix.plugin import MatrixSettings
-from holdfast.platforms.matrix.rooms import RoomDirectory, RoomKeys
+from holdfast.platforms.matrix.rooms import KeyUploadLog, RoomDirectory, RoomKeys
 from holdfast.platforms.matrix.sender import MAX_BODY_BYTES, MatrixSender
 from holdfast.platforms.matrix.sync import (
     DEFAULT_TUNING,
@@ -86,6 +86,7 @@ class MatrixPlatform:
             password=context.secrets.get("password"),
             path=context.folder / "login.json",
         )
+        self._upload_log = KeyUploadLog(context.account)
         self._sender: MatrixSender | None = None  # while connected
 
     @asynccontextmanager
@@ -108,7 +109,7 @@ class MatrixPlatform:
         self, identity: MatrixIdentity, encryption: "EncryptionMachine", intake: Intake
     ) -> AsyncIterator[None]:
         rooms = RoomDirectory(self._client, encryption, user_id=identity.user_id)
-        room_keys = RoomKeys(self._client, encryption, rooms)
+        room_keys = RoomKeys(self._client, encryption, rooms, upload_log=self._upload_log)
         checkpoint = await self._load_checkpoint(identity)
         listener = MatrixListener(
             self._client,

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.core.config.settings import account_table
 from holdfast.core.errors import NotConnected, SendError, SendRejected
 from holdfast.core.messages.source import ChatType
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, PendingUpgrade
@@ -54,12 +55,21 @@ class RoomDirectory:
         self._direct_rooms = frozenset(str(room) for each in rooms for room in each)
 
     async def load_direct(self) -> None:
-        """Later changes arrive by sync. Raises a `SendError`."""
+        """Later changes arrive by sync. A homeserver that has no such list, or does not know the
+        request, is as good: then the number of members decides alone. Raises a `SendError` if the
+        connection or the token is at fault."""
+        path = api_path("user", self._user_id, "account_data", "m.direct")
         try:
-            path = api_path("user", self._user_id, "account_data", "m.direct")
             self.set_direct(await self._client.call_idempotent("GET", path, dict))
         except MatrixNotFound:
             return
+        except SendRejected as error:
+            log.info(
+                "The homeserver gives no list of direct rooms, so only rooms of two are direct "
+                "chats: %s",
+                error,
+                extra={"action": "direct_rooms_unknown"},
+            )
 
     async def room_info(self, room_id: str) -> "RoomInfo":
         """Raises a `SendError`: `SendRejected` if we are not in the room."""
@@ -87,16 +97,50 @@ class RoomDirectory:
         return True
 
 
+class KeyUploadLog:
+    """Owns whether the last upload of our keys was refused, so that a refusal, which every sync
+    repeats, is logged once. It outlives the connections of an account."""
+
+    def __init__(self, account: str) -> None:
+        self._account = account
+        self._refused = False
+
+    def accepted(self) -> None:
+        self._refused = False
+
+    def refused(self, error: SendRejected) -> None:
+        if self._refused:
+            return
+        self._refused = True
+        log.warning(
+            "The homeserver refuses the keys of this device, so others cannot write to it in "
+            "encrypted rooms: %s. If its key files were lost or come from another machine, stop "
+            "the gateway, remove platforms/matrix/%s/ in its home and start it: with a password "
+            "it logs in as a new device, with a token it needs a new one. If the homeserver has "
+            "no encryption, set %s.encryption = false",
+            error,
+            self._account,
+            account_table("matrix", self._account),
+            extra={"action": "key_upload_refused"},
+        )
+
+
 class RoomKeys:
     """Exchanges the keys with which we and the members of encrypted rooms read messages. Owns the
     lock that serialises key exchanges."""
 
     def __init__(
-        self, client: MatrixClient, encryption: "EncryptionMachine", rooms: RoomDirectory
+        self,
+        client: MatrixClient,
+        encryption: "EncryptionMachine",
+        rooms: RoomDirectory,
+        *,
+        upload_log: KeyUploadLog,
     ) -> None:
         self._client = client
         self._encryption = encryption
         self._rooms = rooms
+        self._upload_log = upload_log
         self._lock = asyncio.Lock()
 
     async def exchange_keys(self) -> None:
@@ -147,11 +191,20 @@ class RoomKeys:
     async def _send_requests(
         self, list_requests: "Callable[[], Awaitable[Sequence[KeyRequest]]]"
     ) -> None:
+        """A refused upload of our keys stops none of the other requests."""
         for request in await list_requests():
-            answer = await self._client.call_idempotent(
-                request.method, request.path, dict, body=request.body
-            )
+            try:
+                answer = await self._client.call_idempotent(
+                    request.method, request.path, dict, body=request.body
+                )
+            except SendRejected as error:
+                if not request.uploads_keys:
+                    raise
+                self._upload_log.refused(error)
+                continue
             await self._encryption.receive_answer(request, answer)
+            if request.uploads_keys:
+                self._upload_log.accepted()
 
 
 class InviteHandler:
