@@ -297,6 +297,27 @@ async def test_an_agent_sends_a_file_of_its_workspace(
     await harness.wait_for_deliveries(DeliveryState.SENT, 2)
 
 
+@pytest.mark.parametrize("name", ["plan.txt", "plan.png"])
+async def test_a_file_that_is_too_large_for_telegram_is_reported_to_its_chat_and_to_the_agent(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram, name: str
+) -> None:
+    """I2: Telegram answers 413; a picture is tried as a file, too."""
+    vendor.largest_upload = 3
+    harness.model.say(sending(f"/workspace/uploads/{name}"), "there it is")
+    vendor.say(
+        "send it back", document=vendor.upload(name, PNG if name.endswith("png") else b"long")
+    )
+    await until(lambda: len(vendor.sent) == 2)
+    told = f"The file {name} was not delivered: Telegram accepts no file of this size (413)"
+    assert sorted(vendor.texts()) == sorted([told, "there it is"])
+    harness.model.say("I see")
+    vendor.say("and now?")
+    await until(lambda: len(vendor.sent) == 3)
+    asked = [message.text for message in harness.model.requests[-1].messages]
+    (note,) = [text for text in asked if f'the file "{name}"' in text]
+    assert "was not delivered" in note and "(413)" in note
+
+
 async def test_a_file_pending_at_a_crash_is_sent_after_the_restart(
     harness: PlatformGatewayHarness, vendor: FakeTelegram
 ) -> None:
