@@ -104,6 +104,30 @@ def test_a_search_index_that_does_not_work_is_reported(cli: Cli, paths: Paths) -
     assert warnings[0]["remedy"] == "holdfast search --rebuild" and warnings[0]["fixable"]
 
 
+def test_accounts_that_two_machines_would_both_answer_are_named(cli: Cli, paths: Paths) -> None:
+    """No lock reaches another machine: the person has to know, and what to do then."""
+    (named,) = findings(cli("doctor", "--json", *QUICK), "accounts")
+    assert named["level"] == "ok" and named["remedy"] == ""
+    with paths.config_file.open("a") as file:
+        file.write('[platforms.discord]\ntoken = "env:D"\n[platforms.discord.accounts.work]\n')
+        file.write('token = "env:E"\n[platforms.telegram]\ntoken = "env:T"\n[platforms.matrix]\n')
+        file.write('homeserver = "http://127.0.0.1:1"\nuser = "@b:h"\npassword = "env:M"\n')
+    paths.env_file.write_text("D=a\nE=b\nT=c\nM=d\n")
+    paths.env_file.chmod(0o600)
+    looked = cli("doctor", "--json", *QUICK)
+    assert looked.returncode == exit_codes.OK, looked.stdout
+    found = findings(looked, "accounts")
+    assert [each["what"].partition(" ")[0] for each in found] == [
+        "discord:default",
+        "discord:work",
+        "matrix:default",
+    ]
+    assert all("both answer" in each["why"] for each in found)
+    assert "Reset Token" in found[0]["remedy"] and "Log out" in found[2]["remedy"]
+    shown = cli("doctor", *QUICK).stdout
+    assert "✓ accounts" in shown and "stop the other gateway" in shown
+
+
 def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> None:
     paths.config_file.write_text(
         '[model]\nprovider = "local"\nname = "x"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n'

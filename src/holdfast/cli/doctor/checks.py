@@ -28,6 +28,7 @@ from holdfast.cli.doctor.finding import (
 )
 from holdfast.cli.status.command import parse_status
 from holdfast.config.home import process_environment
+from holdfast.config.platforms import find_plugin
 from holdfast.core.config.settings import (
     BackupSettings,
     GatewaySettings,
@@ -41,6 +42,7 @@ from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.server.local.status_client import read_status_report
 from holdfast.server.status.problems import disk_problem_level
+from holdfast.service.platforms import enabled_accounts
 from holdfast.service.supervisors.backend import SupervisorBackend
 from holdfast.service.supervisors.drift import repair_command
 from holdfast.service.supervisors.installed_units import (
@@ -332,6 +334,31 @@ def _late_backup(what: str) -> HealthFinding:
     )
 
 
+def check_shared_accounts(examined: ExaminedHome) -> Iterable[HealthFinding]:
+    """Accounts that two gateways would both answer. The credential locks prevent that on this
+    machine; no check can see another one."""
+    if examined.config is None:
+        yield ok_finding(_("The accounts are not known: the configuration cannot be read."))
+        return
+    shared = [
+        (f"{name}:{account}", plugin.if_shared)
+        for name, account, _settings in enabled_accounts(examined.config)
+        if (plugin := find_plugin(name)) is not None and plugin.if_shared
+    ]
+    for account, remedy in shared:
+        yield HealthFinding(
+            level=FindingLevel.OK,
+            what=_("{account} must be used by one gateway only.").format(account=account),
+            why=_(
+                "The platform gives each message to every gateway with these credentials, so two "
+                "on different machines both answer, and this check cannot see another machine."
+            ),
+            remedy=" ".join((_("If each answer comes twice, stop the other gateway."), _(remedy))),
+        )
+    if not shared:
+        yield ok_finding(_("No account would be answered by two gateways at once."))
+
+
 CHECKS: Mapping[str, HealthCheck] = {
     "versions": check_versions,
     "home": check_home,
@@ -342,6 +369,7 @@ CHECKS: Mapping[str, HealthCheck] = {
     "leftovers": check_leftovers,
     "database": check_database,
     "gateway": check_gateway,
+    "accounts": check_shared_accounts,
     "backups": check_backups,
     "units": check_units,
     "sandbox": check_sandbox,

@@ -138,7 +138,7 @@ def _apply_fix(finding: HealthFinding) -> str | None:
 def _print_finding(check: str, finding: HealthFinding, fixed: str | None) -> None:
     mark, colour = _MARKS[finding.level]
     _print_indented(f"{click.style(mark, fg=colour)} {check:<12} ", finding.what)
-    if finding.level is FindingLevel.OK:
+    if not finding.why:
         return
     if fixed is not None:
         _print_indented(f"    {_('fixed:'):<8} ", fixed)

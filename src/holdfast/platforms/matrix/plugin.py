@@ -81,6 +81,10 @@ PLUGIN = PlatformPlugin(
     settings=MatrixSettings,
     open=_open,
     identity=("user",),
+    if_shared=N_(
+        "Log out the other device (in Element: Settings, Sessions), and change the password, or "
+        "get a new token for this one."
+    ),
     own_common_keys=(
         "allow",
         "operators",

@@ -103,6 +103,7 @@ PLUGIN = PlatformPlugin(
     settings=XmppSettings,
     open=_open,
     identity=("jid",),
+    if_shared=N_("Change the password of the account, and set the new one here alone."),
     setup_guide=N_(
         "Create an account for the bot at an XMPP server, with any client or, on your own "
         "server, as in: prosodyctl adduser bot@example.org. The server should archive messages "
