@@ -267,9 +267,11 @@ class Gateway:
             redact=redact,
             outgoing_files=outgoing_files,
             failure_reports=FailureReports(
-                new_id=runtime.new_id, languages=languages, redact=redact
+                write=self._session_notes.write,
+                new_id=runtime.new_id,
+                languages=languages,
+                redact=redact,
             ),
-            write_report=self._session_notes.write,
             delivery_waiters=self.delivery_waiters,
             tracer=tracer,
         )

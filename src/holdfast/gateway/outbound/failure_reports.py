@@ -1,5 +1,7 @@
 """Tells the chat and the agent that a file was not delivered."""
 
+from collections.abc import Awaitable, Callable
+
 from holdfast.core.errors import SendError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.outbox import (
@@ -9,6 +11,7 @@ from holdfast.core.messages.outbox import (
     failure_note,
 )
 from holdfast.core.ports.runtime import IdFactory
+from holdfast.core.ports.store_commands import ReportFailedDelivery
 from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.outbound.delivery import QueuedDelivery
@@ -16,9 +19,18 @@ from holdfast.gateway.redaction import Redaction
 
 
 class FailureReports:
-    """Writes what is said about a delivery that failed; owns nothing."""
+    """Composes what is said about a delivery that failed; owns nothing. `write` queues the command,
+    and gives its note to the cached agents of its sessions at once."""
 
-    def __init__(self, *, new_id: IdFactory, languages: ChatLanguages, redact: Redaction) -> None:
+    def __init__(
+        self,
+        *,
+        write: Callable[[ReportFailedDelivery], Awaitable[None]],
+        new_id: IdFactory,
+        languages: ChatLanguages,
+        redact: Redaction,
+    ) -> None:
+        self.write = write
         self._new_id = new_id
         self._languages = languages
         self._redact = redact

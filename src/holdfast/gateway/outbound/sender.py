@@ -76,9 +76,6 @@ from holdfast.gateway.tracing import MessageTracer
 
 log = logging.getLogger(__name__)
 
-WriteReport = Callable[[ReportFailedDelivery], Awaitable[None]]
-"""Queues the command; the cached agents of its sessions get its note at once."""
-
 
 class PlatformErrorBoundary:
     """Wraps one call of a platform: converts an exception that the port does not name to
@@ -180,7 +177,6 @@ class Sender:
         redact: Redaction,
         outgoing_files: OutgoingFiles,
         failure_reports: FailureReports,
-        write_report: WriteReport,
         delivery_waiters: DeliveryWaiters,
         tracer: MessageTracer | None = None,
     ) -> None:
@@ -192,7 +188,6 @@ class Sender:
         self._redact = redact
         self._outgoing_files = outgoing_files
         self._failure_reports = failure_reports
-        self._write_report = write_report
         self._delivery_waiters = delivery_waiters
         # Files may be large: each account has at most one in memory, until it is sent.
         self._file_locks: dict[tuple[str, str], asyncio.Lock] = {}
@@ -551,7 +546,7 @@ class Sender:
             await _write_until_stored(lambda: self._writes.write(command), delivery)
         else:
             reported = ReportFailedDelivery(end=command, report=report)
-            await _write_until_stored(lambda: self._write_report(reported), delivery)
+            await _write_until_stored(lambda: self._failure_reports.write(reported), delivery)
         if delivery.file is not None and end.state in (DeliveryState.SENT, DeliveryState.FAILED):
             await self._outgoing_files.discard(delivery.file)
 
