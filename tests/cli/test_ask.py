@@ -133,6 +133,16 @@ def test_progress_is_shown_to_a_person_and_the_answer_once(
     assert terminal.text.count("the end\n") == 1
 
 
+def test_a_person_sees_that_the_model_is_asked_again(
+    shared_gateway: CliGateway, open_terminal: Callable[..., Terminal]
+) -> None:
+    question = "[status 503 1] [times 1] [text the end]"
+    terminal = open_terminal("ask", question, **shared_gateway.environ)
+    terminal.wait_for_screen("↻ The model is overloaded; retrying in")
+    assert terminal.wait_for_exit() == 0
+    assert "(attempt 2 of 5)" in terminal.text
+
+
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
 def test_an_invalid_timeout_is_a_usage_error(cli: Cli, timeout: str) -> None:
     assert cli("ask", "--timeout", timeout, "x").returncode == exit_codes.USAGE

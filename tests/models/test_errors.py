@@ -46,7 +46,7 @@ def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = N
         (408, b"", ModelFault.TIMEOUT),
         (500, b"not json \xff", ModelFault.SERVER),
         (529, b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}',
-         ModelFault.SERVER),
+         ModelFault.OVERLOADED),
     ],
 )  # fmt: skip
 def test_an_error_response_is_classified(status: int, body: bytes, fault: ModelFault) -> None:
@@ -61,7 +61,7 @@ def test_an_error_response_is_classified(status: int, body: bytes, fault: ModelF
         (b'{"error":{"message":"x","code":"rate_limit_exceeded"}}', ModelFault.RATE_LIMIT),
         (b'{"error":{"message":"x","type":"invalid_request_error"}}', ModelFault.BAD_REQUEST),
         (b'{"error":{"message":"x","code":"401"}}', ModelFault.AUTH),
-        (b'{"error":{"message":"x","type":"overloaded_error"}}', ModelFault.SERVER),
+        (b'{"error":{"message":"x","type":"overloaded_error"}}', ModelFault.OVERLOADED),
         (b'{"error":{"message":"x"}}', ModelFault.SERVER),
     ],
 )

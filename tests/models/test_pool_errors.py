@@ -86,11 +86,11 @@ async def test_reasoning_is_sent_back_as_it_was_received(
         ("[fault half_json]", ModelFault.MALFORMED),
         ("[fault html]", ModelFault.MALFORMED),
         ("[fault json_error]", ModelFault.SERVER),
-        ("[fault error_event]", ModelFault.SERVER),
+        ("[fault error_event]", None),  # each API says it differently
         ("[fault drop]", ModelFault.NETWORK),
         ("[status 500]", ModelFault.SERVER),
-        ("[status 503]", ModelFault.SERVER),
-        ("[status 529]", ModelFault.SERVER),
+        ("[status 503]", ModelFault.OVERLOADED),
+        ("[status 529]", ModelFault.OVERLOADED),
         ("[status 429]", ModelFault.RATE_LIMIT),
         ("[status 400]", ModelFault.BAD_REQUEST),
         ("[status 401]", ModelFault.AUTH),
@@ -98,12 +98,13 @@ async def test_reasoning_is_sent_back_as_it_was_received(
     ],
 )
 async def test_a_fault_is_classified_and_the_next_call_succeeds(
-    lease: Lease, collect_events: CollectEvents, script: str, fault: ModelFault
+    lease: Lease, collect_events: CollectEvents, script: str, fault: ModelFault | None
 ) -> None:
     client = lease()
     with pytest.raises(ModelFailed) as failed:
         await collect_events(client, script)
-    assert failed.value.fault is fault
+    expected = {fault} if fault else {ModelFault.SERVER, ModelFault.OVERLOADED}
+    assert failed.value.fault in expected
     assert "scripted" in str(failed.value)
     assert (await collect_events(client, "hi"))[-1].message.text == "You said: hi"
 

@@ -86,7 +86,7 @@ def fault(kind: ModelFault, retry_after: float | None = None) -> ModelFailed:
 async def test_a_retry_voids_what_was_streamed_and_streams_again() -> None:
     assert await run([fault(ModelFault.SERVER)]) == [
         TextDelta("hal"),
-        Retrying("no luck", 1, 0.5),
+        Retrying("no luck", 1, 0.5, attempts=5, fault=ModelFault.SERVER),
         TextDelta("hal"),
         DONE,
     ]

@@ -136,7 +136,9 @@ async def _stream(output: TextReply) -> AsyncGenerator[ModelEvent, None]:
 
 def _fault_event(fault: StreamFault) -> ModelEvent:
     if fault is StreamFault.RETRIED:
-        return Retrying("the output broke", attempt=1, delay=0.0)
+        return Retrying(
+            "the output broke", attempt=1, delay=0.0, attempts=5, fault=ModelFault.MALFORMED
+        )
     if fault is StreamFault.FELL_BACK:
         return FallbackUsed("the first model is ill.", model=FALLBACK_MODEL)
     fault = ModelFault.CONTEXT_TOO_LONG if fault is StreamFault.TOO_LONG else ModelFault.SERVER

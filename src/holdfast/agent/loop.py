@@ -16,7 +16,13 @@ from holdfast.agent.turn_port import Parked, TurnPort, write_with_retry
 from holdfast.agent.vision import describe_images, strip_images
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import CallId
-from holdfast.core.messages.events import ReasoningStreamed, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.messages.events import (
+    ReasoningStreamed,
+    RetryScheduled,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+)
 from holdfast.core.messages.transcript import AssistantMessage, Message, NoteMessage
 from holdfast.core.turns.model import (
     Completed,
@@ -195,6 +201,7 @@ def _emit_model_event(turn: TurnPort, event: ModelEvent) -> None:
             turn.emit(ReasoningStreamed(event.text))
         case Retrying():
             turn.emit(StreamVoided(event.why))
+            turn.emit(RetryScheduled(event.fault, event.attempt + 1, event.attempts, event.delay))
         case FallbackUsed():
             turn.emit(StreamVoided(f"{event.why} {event.model} answers instead"))
             turn.model_fell_back(event)

@@ -41,6 +41,7 @@ _STATUS_OF_TYPE = {
     "insufficient_quota": 429,
     "billing_error": 402,
     "request_too_large": 413,
+    "overloaded_error": 529,
     "invalid_prompt": 400,
     "invalid_image": 400,
 }
@@ -164,6 +165,8 @@ _FAULT_BY_STATUS = {
     413: ModelFault.CONTEXT_TOO_LONG,
     425: ModelFault.SERVER,
     429: ModelFault.RATE_LIMIT,
+    503: ModelFault.OVERLOADED,
+    529: ModelFault.OVERLOADED,
 }
 
 
@@ -203,6 +206,8 @@ def _describe(target: ModelTarget, fault: ModelFault, retry_after: float | None)
             )
         case ModelFault.TIMEOUT:
             return "gave up waiting", "Try again later."
+        case ModelFault.OVERLOADED:
+            return "is overloaded", "Try again later."
         case ModelFault.SERVER | ModelFault.NETWORK | ModelFault.MALFORMED:
             return "had an error of its own", "Try again later."
 

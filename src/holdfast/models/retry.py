@@ -249,7 +249,9 @@ async def with_retries(
                 delay = policy.delay(failed, failures, jitter=jitter())
                 if delay is None or delay >= waiter.remaining:
                     raise
-                retrying = Retrying(str(failed), failures, delay)
+                retrying = Retrying(
+                    str(failed), failures, delay, attempts=policy.retries + 1, fault=failed.fault
+                )
             yield retrying
             await waiter.pause(delay)
     finally:

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from holdfast.core.messages.transcript import AssistantMessage, StopReason, ToolCall
-from holdfast.core.turns.model import Completed, ModelEvent, ModelFailed, ModelRequest, TextDelta
+from holdfast.core.turns.model import (
+    Completed,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+    Retrying,
+    TextDelta,
+)
 from holdfast.core.turns.turn import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
@@ -14,7 +21,7 @@ class ManualReply:
     """A reply that is streamed piece by piece, when the test sends the pieces."""
 
     def __init__(self) -> None:
-        self._pieces: asyncio.Queue[str | ModelFailed | None] = asyncio.Queue()
+        self._pieces: asyncio.Queue[str | Retrying | ModelFailed | None] = asyncio.Queue()
         self.calls: Sequence[ToolCall] = ()
 
     def say(self, *pieces: str) -> None:
@@ -30,7 +37,11 @@ class ManualReply:
         """It breaks off here."""
         self._pieces.put_nowait(failed)
 
-    async def pieces(self) -> AsyncGenerator[str, None]:
+    def retry(self, retrying: Retrying) -> None:
+        """It breaks off here, and is made again."""
+        self._pieces.put_nowait(retrying)
+
+    async def pieces(self) -> AsyncGenerator[str | Retrying, None]:
         while (piece := await self._pieces.get()) is not None:
             if isinstance(piece, ModelFailed):
                 raise piece
@@ -95,6 +106,10 @@ class ScriptedClient:
         elif isinstance(line, ManualReply):
             text = ""
             async for piece in line.pieces():
+                if isinstance(piece, Retrying):
+                    text = ""
+                    yield piece
+                    continue
                 text += piece
                 yield TextDelta(piece)
             calls = tuple(line.calls)

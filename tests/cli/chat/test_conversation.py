@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.markdown import MarkdownStream
-from holdfast.cli.chat.screen import format_call, format_outcome, open_screen
+from holdfast.cli.chat.screen import PlainScreen, format_call, format_outcome, open_screen
 from holdfast.cli.common.output import sanitize
 from holdfast.cli.common.rendering import render
 from holdfast.core.ids import CallId
@@ -21,7 +21,13 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.gateway.turns.transcript_notes import interruption_note
 from holdfast.server.api.client import ReceivedEvent, parse_events
-from holdfast.server.api.views.sessions import LiveState, RecordView, TextEvent, VoidEvent
+from holdfast.server.api.views.sessions import (
+    LiveState,
+    RecordView,
+    RetryEvent,
+    TextEvent,
+    VoidEvent,
+)
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> ReceivedEvent:
@@ -85,6 +91,30 @@ def test_a_message_typed_in_this_chat_is_not_shown_again() -> None:
 def test_a_changed_reply_after_a_retry_is_shown() -> None:
     shown = screen_after(ASKED, live("per"), live("be"), text("cause"), ANSWER, typed="why?")
     assert shown == "per\n↻ the model was asked again:\nbecause\n"
+
+
+RETRY = RetryEvent(text="The model is overloaded", attempt=2, attempts=5, delay=8.0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ReceivedEvent("retry", RETRY),
+        ReceivedEvent("live", LiveState(turn_id="t1", retry=RETRY)),
+    ],
+)
+def test_a_retry_of_the_model_is_shown_until_it_answers(event: ReceivedEvent) -> None:
+    shown: list[str] = []
+
+    class RecordingScreen(PlainScreen):
+        def print_transient(self, text: str) -> None:
+            shown.append(text)
+
+    out = StringIO()
+    conversation = ConversationView(RecordingScreen(out))
+    for each in (ASKED, live(), event, text("because"), ANSWER):
+        conversation.handle_event(each)
+    assert (shown, out.getvalue()) == (["↻ The model is overloaded"], "> why?\nbecause\n")
 
 
 def test_an_uncommitted_step_does_not_leak_into_the_next_turn() -> None:

@@ -10,7 +10,15 @@ from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, NoR
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import InvalidTransition
 from holdfast.core.ids import CallId, InboxId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.events import TextStreamed, ToolProgressed, ToolStarted
+from holdfast.core.messages.events import (
+    ReasoningStreamed,
+    RetryScheduled,
+    StreamVoided,
+    TextStreamed,
+    ToolProgressed,
+    ToolStarted,
+    TurnEvent,
+)
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.transcript import AssistantMessage
 from holdfast.core.people.audit import AuditEntry, AuditKind
@@ -25,6 +33,7 @@ from holdfast.core.ports.store_commands import (
     SuspendSession,
 )
 from holdfast.core.sessions.reset import ResetMode
+from holdfast.core.turns.model import ModelFault
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import Usage
 from holdfast.gateway.live.feeds import News, PieceState, SessionFeed, SessionFeeds
@@ -283,6 +292,20 @@ def test_committed_output_is_removed_from_the_live_step() -> None:
     step.remove_call(call)
     assert list(step.calls) == []
     assert not step.add(ToolProgressed(call, "too late"))
+
+
+@pytest.mark.parametrize("answer", [TextStreamed("h"), ReasoningStreamed("h"), StreamVoided("x")])
+def test_a_retry_is_live_until_the_model_sends_something(answer: TurnEvent) -> None:
+    step, retry = LiveStep(now=lambda: 1.0), RetryScheduled(ModelFault.TIMEOUT, 2, 5, 0.2)
+    assert step.add(retry) and step.retry is retry
+    assert retry.describe() == (
+        "The model did not answer in time; retrying in 1 s (attempt 2 of 5)"
+    )
+    step.add(answer)
+    assert step.retry is None
+    step.add(retry)
+    step.clear_reply()  # its reply, of tool calls only, is being stored
+    assert step.retry is None
 
 
 def test_only_the_end_of_a_long_output_is_kept() -> None:

@@ -33,7 +33,7 @@ from holdfast.core.ports.command import Command
 from holdfast.core.ports.store_commands import BeginStream, SettleDelivery
 from holdfast.core.ports.store_queries import CountOutbox, ListDeliveriesForMessage, ListUndelivered
 from holdfast.core.secrets import Secret
-from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.core.turns.model import ModelFailed, ModelFault, Retrying
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.gateway.outbound.reply_stream import STREAM_TRANSITIONS, ReplyStream, StreamState
 from holdfast.testing.scripted_model import ManualReply
@@ -168,6 +168,64 @@ async def test_a_running_tool_is_named_below_the_text_and_not_in_the_reply(
     await wait_until_shown(harness, "Found it.")
     await wait_for_deliveries(harness, DeliveryState.SENT)
     assert len(harness.service.ledger().sent) == 1
+
+
+RETRYING = Retrying("It is ill.", 1, 7.4, attempts=5, fault=ModelFault.OVERLOADED)
+RETRY_LINE = "↻ The model is overloaded; retrying in 8 s (attempt 2 of 5)"
+
+
+async def test_a_retry_of_the_model_is_shown_until_it_answers(harness: GatewayHarness) -> None:
+    """I4: the chat sees why it waits, and the final reply has nothing of it."""
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Half of")
+    await wait_until_shown(harness, "Half of")
+    reply.retry(RETRYING)
+    await wait_until_shown(harness, RETRY_LINE)
+    reply.say("All")
+    await wait_until_shown(harness, "All")
+    reply.say(" of it.")
+    reply.end()
+    await wait_until_shown(harness, "All of it.")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_long_wait_for_the_model_gets_a_message_before_there_is_text(
+    harness: GatewayHarness,
+) -> None:
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.retry(RETRYING)
+    await wait_until_shown(harness, RETRY_LINE)
+    reply.say("Found it.")
+    reply.end()
+    await wait_until_shown(harness, "Found it.")
+    await wait_for_deliveries(harness, DeliveryState.SENT)
+    assert len(harness.service.ledger().sent) == 1
+
+
+async def test_a_retry_is_not_shown_where_progress_is_switched_off(
+    harness: GatewayHarness,
+) -> None:
+    """`platforms.NAME.progress = false`."""
+    platform = PlatformSettings(allow=("ann",), progress=False)
+    harness.settings = Settings(platforms={"simulated": platform})
+    await restart_with_edits(harness)
+    reply = ManualReply()
+    harness.model.say(reply)
+    harness.say("tell me")
+    reply.say("Half of")
+    await wait_until_shown(harness, "Half of")
+    reply.retry(RETRYING)
+    reply.say("All of it.")
+    reply.end()
+    await wait_until_shown(harness, "All of it.")
+    assert all("↻" not in edit.text for edit in harness.service.ledger().edits)
 
 
 async def test_a_stopped_turn_keeps_its_text_and_drops_its_progress(

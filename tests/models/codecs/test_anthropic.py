@@ -347,7 +347,10 @@ def test_usage_counts_input_tokens_and_the_cached_ones_among_them() -> None:
     ("payload", "fault"),
     [
         (b'{"type":"content_block_de', ModelFault.MALFORMED),
-        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', ModelFault.SERVER),
+        (
+            b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}',
+            ModelFault.OVERLOADED,
+        ),
         (
             b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}',
             ModelFault.RATE_LIMIT,

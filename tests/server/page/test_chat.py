@@ -57,6 +57,22 @@ def test_an_answer_streams_and_a_reload_shows_the_same(
     assert visitor.page.locator(".column").inner_text() == shown
 
 
+def test_a_retry_of_the_model_is_shown_with_its_cause_and_survives_a_reload(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.new_chat()
+    visitor.send("[status 503 30] [times 1] [text never]")
+    waiting = visitor.page.locator(".reply.live .thinking")
+    retrying = visitor.page.get_by_text("The model is overloaded; retrying in 3")
+    retrying.wait_for()
+    assert waiting.count() == 1
+    visitor.page.reload()
+    retrying.wait_for()
+    visitor.page.get_by_role("button", name="Stop").click()
+    retrying.wait_for(state="detached")
+
+
 def test_a_tool_step_is_one_line_that_unfolds_to_its_input_and_output(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:

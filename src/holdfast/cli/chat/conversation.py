@@ -21,6 +21,7 @@ from holdfast.server.api.views.sessions import (
     LiveState,
     MessageView,
     RecordView,
+    RetryEvent,
     SessionView,
     TextEvent,
     ToolEvent,
@@ -77,6 +78,8 @@ class ConversationView:
                 self._show_progress(event.body)
             case VoidEvent():
                 self._text = ""
+            case RetryEvent() as retry:
+                self._screen.print_transient(f"↻ {retry.text}")
             case SessionView():
                 self.running = event.body.state is not LaneState.IDLE
                 self.current = event.body.current
@@ -161,6 +164,8 @@ class ConversationView:
             )
             known.output = call.output[-_OUTPUT_TAIL:]
             self._screen.print_transient(f"{known.line} … {last_line(known.output)}")
+        if live.retry is not None:
+            self._screen.print_transient(f"↻ {live.retry.text}")
 
     def _show_approvals(self, approvals: list[ApprovalView]) -> None:
         for approval in approvals:

@@ -37,6 +37,20 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
 
 
+class ModelFault(StrEnum):
+    """Why a model call failed."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    CONTEXT_TOO_LONG = "context_too_long"
+    BAD_REQUEST = "bad_request"
+    OVERLOADED = "overloaded"
+    SERVER = "server"
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    MALFORMED = "malformed"
+
+
 class TextDelta(msgspec.Struct, frozen=True, tag="text", gc=False):
     text: str
 
@@ -46,11 +60,14 @@ class ReasoningDelta(msgspec.Struct, frozen=True, tag="reasoning", gc=False):
 
 
 class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
-    """The call failed and is repeated after `delay` seconds; the streamed text is void."""
+    """The call failed and is repeated after `delay` seconds; the streamed text is void. `attempt`:
+    the one that failed, of at most `attempts`."""
 
     why: str
     attempt: int
     delay: float
+    attempts: int
+    fault: ModelFault
 
 
 class FallbackUsed(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
@@ -74,22 +91,10 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
 ModelEvent = TextDelta | ReasoningDelta | Retrying | FallbackUsed | Completed
 
 
-class ModelFault(StrEnum):
-    """Why a model call failed."""
-
-    AUTH = "auth"
-    RATE_LIMIT = "rate_limit"
-    CONTEXT_TOO_LONG = "context_too_long"
-    BAD_REQUEST = "bad_request"
-    SERVER = "server"
-    NETWORK = "network"
-    TIMEOUT = "timeout"
-    MALFORMED = "malformed"
-
-
 RETRYABLE_FAULTS = frozenset(
     {
         ModelFault.RATE_LIMIT,
+        ModelFault.OVERLOADED,
         ModelFault.SERVER,
         ModelFault.NETWORK,
         ModelFault.TIMEOUT,

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
     ReasoningStreamed,
+    RetryScheduled,
     StepEnded,
     StreamVoided,
     TextStreamed,
@@ -54,24 +55,30 @@ class LiveStep:
     that reading the transcript and then this shows nothing twice.
     """
 
-    __slots__ = ("_calls", "_now", "_reasoning", "_text")
+    __slots__ = ("_calls", "_now", "_reasoning", "_text", "retry")
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[CallId, _CallBuffer] = {}
+        # The announced retry of the model call, until the model sends something.
+        self.retry: RetryScheduled | None = None
 
     def add(self, event: TurnEvent) -> bool:
         """Add an event; True if it is a piece of text that subscribers append."""
         if isinstance(event, TextStreamed):
             self._text.append(event.text)
+            self.retry = None
         elif isinstance(event, ReasoningStreamed):
             self._reasoning.append(event.text)
+            self.retry = None
         elif isinstance(event, ToolProgressed):
             return self._progress(event)
         elif isinstance(event, StreamVoided):
             self.clear_reply()
+        elif isinstance(event, RetryScheduled):
+            self.retry = event
         else:
             if isinstance(event, ToolStarted):
                 self._calls[event.call_id] = _CallBuffer(event, since=self._now())
@@ -82,6 +89,7 @@ class LiveStep:
         """Clear the model's text: it is being stored, or is discarded."""
         self._text.clear()
         self._reasoning.clear()
+        self.retry = None
 
     def clear(self) -> None:
         self.clear_reply()

@@ -16,6 +16,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import (
+    ReasoningStreamed,
+    RetryScheduled,
     StepEnded,
     StreamVoided,
     TextStreamed,
@@ -84,30 +86,43 @@ class ToolProgress:
 
 
 class StreamText:
-    """The content of a streamed reply: the text of its step, and below it the running tools. Owns
-    the pieces of the current step, and the text of the previous one, which is shown until the
-    current step has text. Without `tool_progress`, tools are not shown."""
+    """The content of a streamed reply: the text of its step, and below it its progress, which is
+    the running tools and the announced retry of the model call. Owns the pieces of the current
+    step, and the text of the previous one, which is shown until the current step has text. Without
+    `tool_progress`, no progress is shown."""
 
     def __init__(self, *, tool_progress: ToolProgress | None, previous: str = "") -> None:
         self._tool_progress = tool_progress
         self._previous = previous
         self._pieces: list[str] = []
+        self._retry = ""  # until the model sends something
 
     def update(self, event: TurnEvent) -> bool:
         """Update from an event. True if there may be something new to show."""
         if isinstance(event, TextStreamed):
             self._pieces.append(event.text)
+            self._retry = ""
             return True
         if isinstance(event, StepEnded):
             self._previous = self.reply_text
         if isinstance(event, StepEnded | StreamVoided):
             self._pieces.clear()
+            self._retry = ""
             return False
-        return self._tool_progress is not None and self._tool_progress.update(event)
+        if self._tool_progress is None:
+            return False
+        if isinstance(event, RetryScheduled):
+            self._retry = f"↻ {event.describe()}"
+            return True
+        if self._retry and isinstance(event, ReasoningStreamed):
+            self._retry = ""
+            return True
+        return self._tool_progress.update(event)
 
     def reset(self) -> None:
         """Reset for a turn that begins: no tool runs, and the current step has no text."""
         self._pieces.clear()
+        self._retry = ""
         if self._tool_progress is not None:
             self._tool_progress.clear()
 
@@ -122,24 +137,25 @@ class StreamText:
 
     @property
     def text(self) -> str:
-        """Reply and tools; "" if there is nothing to show."""
-        reply, tools = self.reply_text, self._tool_lines
+        """Reply and progress; "" if there is nothing to show."""
+        reply, progress = self.reply_text, self._progress_lines
         if not reply.strip():
-            return tools
-        return f"{reply}\n\n{tools}" if tools else reply
+            return progress
+        return f"{reply}\n\n{progress}" if progress else reply
 
     def first_message(self, platform: Platform) -> tuple[str, str, bool]:
         """The first message, how much of it is reply text, and whether the reply needs a second
-        message. If reply and tools do not both fit, the tools are left out."""
+        message. If reply and progress do not both fit, the progress is left out."""
         reply, *more = split_for_platform(self.reply_text, platform)
-        if more or not self._tool_lines:
+        if more or not self._progress_lines:
             return reply, reply, bool(more)
         whole = split_for_platform(self.text, platform)
         return whole[0] if len(whole) == 1 else reply, reply, False
 
     @property
-    def _tool_lines(self) -> str:
-        return "" if self._tool_progress is None else self._tool_progress.lines
+    def _progress_lines(self) -> str:
+        tools = "" if self._tool_progress is None else self._tool_progress.lines
+        return "\n".join(lines for lines in (tools, self._retry) if lines)
 
 
 class StreamState(StrEnum):
@@ -161,7 +177,7 @@ STREAM_TRANSITIONS: Mapping[StreamState, frozenset[StreamState]] = {
 
 class ReplyStream:
     """Owns when the reply is shown next and what is known of the message that shows it: text, and
-    running tools, which are never part of the final reply.
+    progress, which is never part of the final reply.
 
     Only the first message of a long reply is shown while it is written: whether a second one is
     needed is known only at the end, and a sent message cannot be withdrawn. Nothing waits for what

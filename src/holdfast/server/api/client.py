@@ -27,6 +27,7 @@ from holdfast.server.api.views.sessions import (
     NewMessage,
     NewSession,
     RecordView,
+    RetryEvent,
     SessionDetail,
     SessionView,
     StopResult,
@@ -254,6 +255,7 @@ _EVENT_TYPES: Mapping[str, Any] = {
     "reasoning": TextEvent,
     "tool": ToolEvent,
     "void": VoidEvent,
+    "retry": RetryEvent,
     "ended": EndedEvent,
     "session": SessionView,
 }

@@ -57,6 +57,10 @@ class StreamClient:
             case "text" | "reasoning":
                 assert self.live is not None
                 self.live[event.name] += event.data["text"]
+                self.live["retry"] = None
+            case "retry":
+                assert self.live is not None
+                self.live["retry"] = event.data
             case "tool":
                 assert self.live is not None
                 calls = {call["call_id"]: call for call in self.live["calls"]}
@@ -125,6 +129,38 @@ async def test_a_late_client_sees_what_the_others_see(v1: V1) -> None:
             )
     assert early.records == late.records
     assert early.records == (await v1.get(f"/sessions/{session}/transcript"))["records"]
+
+
+async def test_a_retry_of_the_model_is_live_state(v1: V1) -> None:
+    session, client = await v1.open(), StreamClient()
+    async with v1.events(f"/sessions/{session}/events") as events:
+        message = await v1.say(session, "[status 503 30] [times 1] [text never]")
+        async for event in events:
+            client.apply(event)
+            if retry := (client.live or {}).get("retry"):
+                break
+        assert retry["text"].startswith("The model is overloaded; retrying in 3")
+        assert retry["text"].endswith(" s (attempt 2 of 5)")
+        assert (retry["attempt"], retry["attempts"]) == (2, 5) and retry["delay"] >= 30
+        detail = await v1.get(f"/sessions/{session}")
+        assert detail["live"]["retry"] == retry
+        await v1.ask("POST", f"/sessions/{session}/stop")
+        await v1.end(message)
+
+
+async def test_a_retry_of_the_model_is_streamed_and_ends_with_its_answer(v1: V1) -> None:
+    session, client = await v1.open(), StreamClient()
+    async with v1.events(f"/sessions/{session}/events") as events:
+        await v1.say(session, "[delay 0.2] [text one two three four] [fault cut] [times 1]")
+        retries = []
+        async for event in events:
+            client.apply(event)
+            if event.name == "retry":
+                retries.append(event.data["text"])
+            if retries and event.name == "text":
+                break
+    assert retries[0].startswith("The model sent an incomplete or invalid answer; retrying in")
+    assert client.live is not None and client.live["retry"] is None
 
 
 async def test_a_reconnect_gets_exactly_the_missed_records(v1: V1) -> None:

@@ -14,6 +14,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.messages.events import (
     MessageEnded,
     ReasoningStreamed,
+    RetryScheduled,
     StreamVoided,
     TextStreamed,
     ToolProgressed,
@@ -37,6 +38,7 @@ from holdfast.server.api.views.sessions import (
     LiveCall,
     LiveState,
     QueuedMessage,
+    RetryEvent,
     TextEvent,
     ToolEvent,
     VoidEvent,
@@ -62,6 +64,7 @@ def live_state(context: ApiContext, session_id: SessionId) -> LiveState | None:
         resumed=turn.context.resumed,
         text=step.text,
         reasoning=step.reasoning,
+        retry=None if step.retry is None else _retry_event(step.retry),
         calls=[
             LiveCall(call_id=call.id, name=call.name, arguments=call.arguments, output=call.output)
             for call in step.calls
@@ -276,7 +279,15 @@ def _chunk_event(chunk: TurnEvent) -> bytes:
             return sse_event(b"tool", _encode(ToolEvent(call_id=chunk.call_id, text=chunk.text)))
         case StreamVoided():
             return sse_event(b"void", _encode(VoidEvent(why=chunk.why)))
+        case RetryScheduled():
+            return sse_event(b"retry", _encode(_retry_event(chunk)))
     raise AssertionError(f"{chunk} is not a part of a step")
+
+
+def _retry_event(retry: RetryScheduled) -> RetryEvent:
+    return RetryEvent(
+        text=retry.describe(), attempt=retry.attempt, attempts=retry.attempts, delay=retry.delay
+    )
 
 
 def _ended_event(ended: MessageEnded) -> bytes:

@@ -155,6 +155,16 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class RetryEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`retry` event: a model call failed, and is repeated after `delay` seconds. It applies until
+    the next `text`, `reasoning`, `void` or `live` event."""
+
+    text: str  # for a person, in the language of the request
+    attempt: int  # the next one
+    attempts: int  # at most
+    delay: float
+
+
 class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     """What is not committed yet: the current step of the running turn, and what waits."""
 
@@ -163,6 +173,7 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     reasoning: str = ""
     calls: list[LiveCall] = []
+    retry: RetryEvent | None = None  # the model call failed, and is repeated
     queued: list[QueuedMessage] = []
     approvals: list[ApprovalView] = []  # pending
     idle: bool = False  # no turn runs or waits: a background subagent asks for approval

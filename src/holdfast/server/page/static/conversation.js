@@ -9,7 +9,7 @@ const PAGE = 2 * CHUNK; // records in one request: whole chunks
 const MAX_TOOL_OUTPUT = 2000; // characters of a tool's output that are loaded before the step is unfolded
 const UNDO_COMMANDS = /^\/(?:undo|retry)\b/i; // commands that change existing records
 const SWITCH_COMMANDS = /^\/(?:fork|resume|new|reset)\b/i; // commands that switch to another session
-const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
+const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "retry", "ended", "session"];
 
 /**
  * Changes of committed records are announced by the conversation itself, changes of the running step

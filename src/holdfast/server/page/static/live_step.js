@@ -33,13 +33,18 @@ export class LiveStep extends Observable {
     }
     this.step ??= { turn_id: "", text: "", reasoning: "", calls: [], queued: [] };
     if (name === "void") this.empty();
-    else this.step[name] = (this.step[name] ?? "") + data.text;
+    else if (name === "retry") this.step.retry = data;
+    else {
+      this.step.retry = null; // the model answers
+      this.step[name] = (this.step[name] ?? "") + data.text;
+    }
   }
 
   empty() {
     if (!this.step) return;
     this.step.text = "";
     this.step.reasoning = "";
+    this.step.retry = null;
   }
 
   finish(call_id) {

@@ -11,7 +11,7 @@ export function Live({ conversation }) {
   useObservable(live);
   const { step } = live;
   if (!step || step.idle) return conversation.running ? html`<${Thinking} label=${_("Starting…")} />` : null;
-  const { text = "", reasoning = "" } = step;
+  const { text = "", reasoning = "", retry } = step;
   const calls = unseen(conversation, step);
   const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;
   // Not announced word by word: the live region of the page announces the complete reply.
@@ -19,7 +19,8 @@ export function Live({ conversation }) {
     ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
     ${calls.map((call) => html`<${Step} key=${call.id} call=${call} result=${null} live=${live} running />`)}
-    ${quiet && html`<${Thinking} label=${step.resumed ? _("Resuming…") : _("Thinking…")} />`}
+    ${retry && html`<${Thinking} label=${retry.text} />`}
+    ${quiet && !retry && html`<${Thinking} label=${step.resumed ? _("Resuming…") : _("Thinking…")} />`}
   </article>`;
 }
 
