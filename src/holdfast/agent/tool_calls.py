@@ -19,6 +19,8 @@ from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFa
 
 log = logging.getLogger(__name__)
 
+_MAX_CONCURRENT_CALLS = 8  # of one reply; the others start, and are recorded as started, later
+
 OUTCOME_UNKNOWN = ToolOutput(
     text="The gateway stopped while this call ran, and its outcome is unknown. It may have had "
     "its effect: check before you repeat it.",
@@ -39,8 +41,11 @@ def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> l
 async def run_calls(
     agent: Agent, turn: TurnPort, calls: Sequence[ToolCall], *, started: Sequence[CallId]
 ) -> None:
-    """Run the calls in order; adjacent calls that only read run together. The start of the
-    `started` ones is recorded already.
+    """Run the calls in order; adjacent calls that only read run together, up to a limit. The start
+    of the `started` ones is recorded already.
+
+    The results of calls that run together are recorded as they arrive, so that a crash repeats none
+    that is finished; the model gets them in the order of the calls (`project`).
 
     Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
     the first that is left to a successor; the calls before it are done.
@@ -188,7 +193,8 @@ def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]
     for reads, run in groupby(calls, key=lambda call: _is_read_only(agent, call)):
         batch = list(run)
         if reads:
-            yield batch
+            for first in range(0, len(batch), _MAX_CONCURRENT_CALLS):
+                yield batch[first : first + _MAX_CONCURRENT_CALLS]
         else:
             yield from ([call] for call in batch)
 
