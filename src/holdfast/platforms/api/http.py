@@ -15,6 +15,7 @@ from holdfast.core.secrets import Secret
 
 KEEPALIVE_INTERVAL = 15.0  # seconds; proxies close connections that are silent for longer
 WRITE_TIMEOUT = 120.0  # seconds for which a client may read nothing of what is sent
+REQUEST_ID_HEADER = "x-request-id"  # OpenAI's clients show it with an error
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
@@ -100,6 +101,26 @@ def store_unavailable(error: StoreError) -> OpenAiError:
         code="store_unavailable",
         retry=RetryAdvice.WITH_ID,
     )
+
+
+class UnexpectedError(OpenAiError):
+    """A fault of the gateway itself. Its id is in the response and in the log line, which has the
+    traceback. It is not known whether the message was accepted."""
+
+    def __init__(self, error_id: str) -> None:
+        super().__init__(
+            500,
+            f"the gateway had an internal error. Its log has the cause: `holdfast logs` and search "
+            f"for {error_id}.",
+            code="internal_error",
+            retry=RetryAdvice.WITH_ID,
+        )
+        self.error_id = error_id
+
+    def to_response(self, *, has_id: bool = False) -> web.Response:
+        response = super().to_response(has_id=has_id)
+        response.headers[REQUEST_ID_HEADER] = self.error_id
+        return response
 
 
 def json_response(

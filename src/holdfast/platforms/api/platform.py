@@ -1,6 +1,7 @@
 """The API platform: OpenAI-compatible routes; every request is a durable message."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -24,6 +25,7 @@ from holdfast.platforms.api.http import (
     KEEPALIVE_INTERVAL,
     WRITE_TIMEOUT,
     OpenAiError,
+    UnexpectedError,
     bad_request,
     has_token,
     json_response,
@@ -49,6 +51,8 @@ _MODEL_CARD = {"id": MODEL, "object": "model", "created": 0, "owned_by": "holdfa
 _LARGE_BODY = 256 * 1024  # bytes; parsing a larger body would block the event loop for too long
 _MAX_UNPACED = 64  # messages that are accepted in one iteration of the event loop
 _MAX_PACED = 16  # how many of the waiting ones, in each iteration
+
+log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -116,8 +120,25 @@ class ApiPlatform:
                 return store_unavailable(error).to_response(
                     has_id=MESSAGE_ID_HEADER in request.headers
                 )
+            except (web.HTTPException, ConnectionError):
+                raise  # a response of the listener's, or the client has left
+            except Exception as error:  # noqa: BLE001 - the boundary to clients; it is logged
+                unexpected = self._log_unexpected(request, error)
+                return unexpected.to_response(has_id=MESSAGE_ID_HEADER in request.headers)
 
         return guarded
+
+    def _log_unexpected(self, request: web.Request, error: Exception) -> UnexpectedError:
+        unexpected = UnexpectedError(self._new_id("err"))
+        log.error(
+            "Could not answer %s %s, internal error %s",
+            request.method,
+            request.path,
+            unexpected.error_id,
+            exc_info=error,
+            extra={"action": "api_request_failed", "error_id": unexpected.error_id},
+        )
+        return unexpected
 
     def _authenticate(self, request: web.Request) -> None:
         if not has_token(request, self._token):
@@ -221,7 +242,11 @@ class ApiPlatform:
     ) -> web.StreamResponse:
         return await stream_events(
             request,
-            self._processor.stream_answer(row, answer_format),
+            self._processor.stream_answer(
+                row,
+                answer_format,
+                on_unexpected=lambda error: self._log_unexpected(request, error),
+            ),
             headers=_message_id_header(row),
             keepalive_interval=self._keepalive_interval,
             write_timeout=self._write_timeout,

@@ -1,7 +1,7 @@
 """Answers requests: waits for the end of a message or streams it, as a chat completion or as a
 response of the Responses API."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -92,9 +92,14 @@ class RequestProcessor:
         return ended
 
     async def stream_answer(
-        self, row: InboxRow, answer_format: AnswerFormat
+        self,
+        row: InboxRow,
+        answer_format: AnswerFormat,
+        *,
+        on_unexpected: Callable[[Exception], OpenAiError],
     ) -> AsyncGenerator[bytes, None]:
-        """The answer while it is written; an error is its last chunk."""
+        """The answer while it is written; an error is its last chunk. `on_unexpected` logs an
+        exception that is a fault of the gateway, and returns what its client is told."""
         yield b"".join(answer_format.start())
         try:
             async with self._intake.watch(row.id) as events:
@@ -110,6 +115,8 @@ class RequestProcessor:
             yield b"".join(answer_format.on_error(error))
         except StoreError as error:
             yield b"".join(answer_format.on_error(store_unavailable(error)))
+        except Exception as error:  # noqa: BLE001 - `on_unexpected` logs it
+            yield b"".join(answer_format.on_error(on_unexpected(error)))
 
     async def find_row(self, response: str) -> InboxRow:
         row = await self._reads.read(GetInboxRow(inbox_id=parse_response_id(response)))
