@@ -1,6 +1,8 @@
 """`holdfast backup` and `holdfast restore`: a home is copied, verified and restored."""
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +88,29 @@ def test_a_gateway_backs_itself_up(gateway: CliGateway) -> None:
     gateway.start()
     last = last_backup(gateway, lambda last: last["name"] and last["next_at"] is not None)
     assert (gateway.home / "backups" / last["name"]).exists() and not last["problem"]
+
+
+def test_a_backup_that_does_not_fit_with_its_workspaces_is_refused(cli: Cli, home: Path) -> None:
+    """Before anything is written: a full disk affects every process."""
+    large = home / "workspaces/s_1/made/large.bin"
+    large.touch()
+    os.truncate(large, shutil.disk_usage(home).free + 1_000_000)  # a hole: it takes no space
+    refused = cli("backup", "create", "--include-workspaces")
+    assert refused.returncode == exit_codes.FAILED
+    assert "MB of free space" in refused.stderr and not [*(home / "backups").glob("*.gz")]
+    create_backup(cli)
+
+
+def test_the_progress_bars_of_a_backup_are_shown_at_a_terminal(
+    home: Path, open_terminal: Callable[..., Terminal]
+) -> None:
+    (home / "workspaces/s_1/made/large.bin").write_bytes(os.urandom(8_000_000))
+    terminal = open_terminal(
+        "backup", "create", "--include-workspaces", HOLDFAST_HOME=str(home), PATH=os.environ["PATH"]
+    )
+    assert terminal.wait_for_exit() == 0
+    assert "Copying" in terminal.raw and "Packing, verifying" in terminal.raw
+    assert terminal.raw.rpartition("Packing, verifying")[2].count("100%") == 1
 
 
 def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:

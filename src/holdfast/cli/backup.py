@@ -216,17 +216,19 @@ def make_backup(home: Path, request: CreateBackupOptions) -> Path:
         raise HoldfastError("There is nothing to back up: {home} has no database yet.", home=home)
     folder, file = _destination(home, request.to)
     with directory.staging_folder(folder) as staging:
-        needed = database.stat().st_size
-        create.require_free_space(folder, 2 * needed)
+        size = create.measure_backup(home, workspaces=request.workspaces, secrets=request.secrets)
+        create.require_free_space(folder, size.temporary)
         _copy(home, staging / DATABASE, scheduled=request.scheduled)
         spec = create.BackupSpec(
             version=__version__,
             at=time.time(),
+            files_bytes=size.files,
             workspaces=request.workspaces,
             secrets=request.secrets,
             to=file,
         )
-        with progress_bar(_("Packing, verifying"), 2 * needed) as advance:
+        copied = (staging / DATABASE).stat().st_size + size.files
+        with progress_bar(_("Packing, verifying"), 2 * copied) as advance:  # each reads all of it
             return create.create_backup(home, staging / DATABASE, folder, spec, progress=advance)
 
 
@@ -383,7 +385,7 @@ def _included_parts(backup: StoredBackup) -> Iterator[tuple[str, bool]]:
 
 def _verify_backup(path: Path, *, as_json: bool) -> dict[str, Any]:
     try:
-        length = archive.read_manifest(path).database_bytes
+        length = archive.read_manifest(path).unpacked_bytes
         with (
             staging_dir_beside(path) as staging,
             progress_bar(_("Verifying {name}").format(name=path.name[9:24]), length) as advance,

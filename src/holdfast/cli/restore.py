@@ -83,7 +83,7 @@ def restore_backup(home: Path, name: str, *, everything: bool, yes: bool, as_jso
 
 def restore_under_lock(home: Path, backup: Path, *, everything: bool = False) -> RestoreResult:
     """The caller holds the lock of the home."""
-    length = archive.read_manifest(backup).database_bytes
+    length = archive.read_manifest(backup).unpacked_bytes
     with progress_bar(_("Restoring"), length) as advance:
         return stored.restore_backup(
             home, backup, at=time.time(), overwrite=everything, progress=advance

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import apsw
@@ -29,7 +30,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditFilter, AuditKind
 from holdfast.core.ports.store_commands import RecordAudit
 from holdfast.core.ports.store_queries import ListAudit, VerifyAudit
-from holdfast.store.backup import create, directory
+from holdfast.store.backup import archive, create, directory
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
@@ -53,6 +54,42 @@ def test_a_backup_contains_uploads_and_no_secrets(home: Path) -> None:
     assert names_in(make_backup(home)) == {*ALWAYS_INCLUDED, UPLOAD}
     whole = names_in(make_backup(home, workspaces=True, secrets=True))
     assert whole == {*ALWAYS_INCLUDED, UPLOAD, "workspaces/s_1/made/by_an_agent.py", ".env"}
+
+
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_progress_and_space_count_everything_that_is_copied(
+    home: Path, tmp_path: Path, workspaces: bool
+) -> None:
+    """The database with its log, and the other files that are included."""
+    (home / "workspaces/s_1/made/large.bin").write_bytes(os.urandom(3_000_000))
+    leave_in_wal(home, "large", "x" * 1_000_000)
+    log_bytes = (home / "state.db-wal").stat().st_size
+    size = create.measure_backup(home, workspaces=workspaces, secrets=False)
+    assert size.database >= (home / "state.db").stat().st_size + log_bytes > 1_000_000
+    assert (size.files > 3_000_000) is workspaces
+    done, most = 0, 0
+
+    with directory.staging_folder(tmp_path / "backups") as staging:
+        create.copy_closed_database(
+            home / "state.db", staging / "state.db", progress=lambda _: None
+        )
+        copied = (staging / "state.db").stat().st_size
+
+        def progress(read: int) -> None:
+            nonlocal done, most
+            done += read
+            most = max(most, sum(file.stat().st_size for file in staging.iterdir()))
+
+        spec = create.BackupSpec(
+            version="0", at=time.time(), workspaces=workspaces, files_bytes=size.files
+        )
+        path = create.create_backup(
+            home, staging / "state.db", tmp_path / "backups", spec, progress=progress
+        )
+    assert copied <= size.database
+    assert done == 2 * (copied + size.files), "it is packed, and it is verified"
+    assert most <= size.temporary
+    assert archive.read_manifest(path).unpacked_bytes == copied + size.files
 
 
 def test_a_restore_brings_the_audit_back_and_adds_its_own_row(home: Path) -> None:

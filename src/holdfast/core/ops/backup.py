@@ -22,11 +22,16 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     made_at: float
     database_bytes: int
+    files_bytes: int = 0  # of all other files; 0 in backups of earlier versions
     counts: Mapping[str, int]  # rows by table
     last_active: float | None = None  # when its newest conversation was last used
     # True: all files of the workspaces; False: only files that people sent.
     workspaces: bool = False
     secrets: bool = False
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return self.database_bytes + self.files_bytes
 
     def describe(self) -> str:
         """Its contents, for a person."""

@@ -31,6 +31,7 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STEP_PAGES = 32  # pages that are copied in one step
 _STEP_SECONDS = 0.008  # from one step to the next: 16 MB per second
 _SYNC_INTERVAL = 32  # steps between two fdatasync calls
+_ARCHIVE_OVERHEAD = 4096  # bytes of one file in an archive besides its content, at most
 _MIN_FREE_SPACE = 50_000_000  # bytes that must stay free on the disk
 
 CopyCallback = Callable[[CopyProgress], None]
@@ -57,6 +58,36 @@ def collect_files(home: Path, *, workspaces: bool, secrets: bool) -> Iterator[Ar
         return
     for session in sorted(_subfolders(home / WORKSPACES)):
         yield from _files_below(home, f"{WORKSPACES}/{session}/{_UPLOADS_FOLDER}")
+
+
+class BackupSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes that a backup copies: of the database with its log, and of the other files."""
+
+    database: int
+    files: int
+    file_count: int = 0
+
+    @property
+    def temporary(self) -> int:
+        """The most that is on the disk of the backup at one time: a copy of the database, and an
+        archive of everything, which may not be compressible."""
+        return 2 * self.database + self.files + _ARCHIVE_OVERHEAD * self.file_count
+
+
+def measure_backup(home: Path, *, workspaces: bool, secrets: bool) -> BackupSize:
+    """The size of what a backup would copy now. A part of the database may be only in its log."""
+    files = count = 0
+    for source in collect_files(home, workspaces=workspaces, secrets=secrets):
+        files += os.fstat(source.fd).st_size
+        count += 1
+        os.close(source.fd)
+    return BackupSize(database=database_bytes(home), files=files, file_count=count)
+
+
+def database_bytes(home: Path) -> int:
+    """The size of the database of a home with its log."""
+    parts = (home / DATABASE, home / f"{DATABASE}-wal")
+    return sum(part.stat().st_size for part in parts if part.exists())
 
 
 def _owner_file(home: Path, name: str) -> Iterator[ArchiveSource]:
@@ -180,6 +211,7 @@ class BackupSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     at: float
+    files_bytes: int = 0  # as measured before
     workspaces: bool = False
     secrets: bool = False
     to: Path | None = None
@@ -231,6 +263,7 @@ def describe_database(database_copy: Path, spec: BackupSpec) -> BackupManifest:
             schema=db.pragma("user_version"),
             made_at=spec.at,
             database_bytes=database_copy.stat().st_size,
+            files_bytes=spec.files_bytes,
             counts=_table_counts(db),
             last_active=db.execute("SELECT max(active_at) FROM sessions").get,
             workspaces=spec.workspaces,

@@ -22,6 +22,7 @@ from holdfast.store.backup.archive import BytesCallback
 from holdfast.store.backup.create import (
     DATABASE,
     check_database,
+    database_bytes,
     is_backup_file,
     require_free_space,
 )
@@ -103,7 +104,7 @@ def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tup
     """Replace the database by one that `make` writes. Returns the result of `make`, and the name of
     the old database. The caller holds the lock of the home."""
     finish_restore(home)
-    require_free_space(home, 2 * (home / DATABASE).stat().st_size)
+    require_free_space(home, 2 * database_bytes(home))
     mark = _unused_stamp(home, at)
     with staging_folder(home, mark) as staging:
         result = make(staging / DATABASE)
