@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from holdfast.agent.prompt import REQUEST_SEPARATOR, request_fingerprint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.transcript import (
@@ -186,6 +187,12 @@ class Agent:
         index = next(n for n, m in enumerate(self.messages) if m is message)
         del self.messages[index]
         self.size -= _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
+
+    def has_instructions(self, instructions: str) -> bool:
+        """Whether the frozen prompt was made with these instructions of a message."""
+        stored = self.prompt_fingerprint
+        config = stored.partition(REQUEST_SEPARATOR)[0]
+        return request_fingerprint(config, instructions) == stored
 
     def mark_prompt_saved(self) -> None:
         """Record that the prompt is stored, or its write queued."""

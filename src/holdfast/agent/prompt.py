@@ -11,6 +11,8 @@ from holdfast.core.secrets import Secret
 from holdfast.core.turns.tool import Danger
 from holdfast.tools.registry import Toolbox
 
+REQUEST_SEPARATOR = ":"  # between the two parts of a fingerprint
+
 IDENTITY_PROMPT = """\
 You are a capable assistant reached through Holdfast, a gateway that keeps this conversation, \
 its terminal and its background processes alive across restarts. Today is {date}.
@@ -28,10 +30,34 @@ cancelled may have had an effect: look before you repeat it."""
 
 def prompt_fingerprint(*, toolbox: Toolbox, instructions: str, identity: str = "") -> str:
     """A hash of everything in the configuration that shapes a prompt. If it differs, a frozen
-    prompt is built again. The date, the request and the memory text belong to the session and are
-    not part of it."""
+    prompt is built again. The date and the memory text belong to the session and are not part of
+    it; `request_fingerprint` adds the request."""
     made = build_prompt(date="", toolbox=toolbox, instructions=instructions, identity=identity)
     return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def request_fingerprint(fingerprint: str, request: str) -> str:
+    """The fingerprint of a prompt that has the instructions of a request; "": of none."""
+    if not (text := request.strip()):
+        return fingerprint
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{fingerprint}{REQUEST_SEPARATOR}{digest}"
+
+
+def kept_fingerprint(stored: str, prompt: str, *, fingerprint: str, request: str) -> str | None:
+    """The fingerprint under which a frozen prompt is kept for a message with these instructions;
+    None if it must be built again, because the configuration or the instructions have changed. A
+    message without instructions keeps those that the prompt has. `stored` is "" if unknown."""
+    config, _, request_digest = stored.partition(REQUEST_SEPARATOR)
+    if config not in ("", fingerprint):
+        return None
+    if not request.strip():
+        return stored if config else fingerprint
+    asked = request_fingerprint(fingerprint, request)
+    if request_digest:
+        return asked if stored == asked else None
+    # The prompt has none, or was frozen by a version that did not record them.
+    return asked if f"\n\n{request.strip()}\n\n" in f"{prompt}\n\n" else None
 
 
 def build_prompt(

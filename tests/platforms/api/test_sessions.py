@@ -39,6 +39,33 @@ async def test_a_session_has_its_own_history_and_reads_only_the_last_message(
     assert conversation(asked) == ["I am at sea", "You said: I am at sea", "where am I, kept?"]
 
 
+async def test_a_changed_system_message_counts_from_its_request_on(
+    http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
+) -> None:
+    """A4: the prompt stays byte-identical until other system messages are sent."""
+
+    async def prompt_of(text: str, *system: str) -> str:
+        messages = [{"role": "system", "content": each} for each in system]
+        body = {"messages": [*messages, {"role": "user", "content": text}]}
+        headers = {"X-Holdfast-Session": "instructed"}
+        async with http.post("/v1/chat/completions", json=body, headers=headers) as response:
+            assert response.status == 200, await response.text()
+        (asked,) = shared_gateway.model_requests(text)
+        return str(asked["messages"][0]["content"])
+
+    first = await prompt_of("instructed one", "Answer like a pirate.", "Be brief.")
+    assert first.count("Answer like a pirate.\n\nBe brief.") == 1
+    assert await prompt_of("instructed two", "Answer like a pirate.", "Be brief.") == first
+    assert await prompt_of("instructed three") == first, "none keeps those of the session"
+    fewer = await prompt_of("instructed four", "Answer like a pirate.")
+    assert "pirate" in fewer and "Be brief." not in fewer
+    other = await prompt_of("instructed five", "Answer like a parrot.")
+    assert "parrot" in other and "pirate" not in other
+    assert await prompt_of("instructed six") == other
+    (asked,) = shared_gateway.model_requests("instructed six")
+    assert len(conversation(asked)) == 11, "the conversation goes on"
+
+
 async def test_the_two_apis_share_a_session(
     http: aiohttp.ClientSession, shared_gateway: SpawnedGateway
 ) -> None:

@@ -10,7 +10,9 @@ from holdfast.agent.agent import Agent, CloseSession, ContextWindow
 from holdfast.agent.prompt import (
     agent_signature,
     build_prompt,
+    kept_fingerprint,
     prompt_fingerprint,
+    request_fingerprint,
     signature_for_principal,
     signature_for_toolsets,
 )
@@ -108,7 +110,7 @@ class AgentFactory:
     ) -> Agent:
         """Build the agent of a session. `fresh` means that the store has nothing of it yet.
         `memory` is loaded only if no prompt is stored, or if the stored prompt has another
-        fingerprint."""
+        fingerprint: of the configuration, or of the instructions of the message."""
         config = self._agent_config  # the same one throughout, even if another is applied meanwhile
         row = None if fresh else await self._reads.read(GetSession(session_id=session_id))
         skipped, records = (
@@ -125,10 +127,15 @@ class AgentFactory:
         fingerprint = prompt_fingerprint(
             toolbox=toolbox, instructions=settings.instructions, identity=profile.identity
         )
-        reusable = row is not None and row.prompt and row.prompt_fingerprint in ("", fingerprint)
-        if row is not None and reusable:
-            prompt = row.prompt
+        kept = None
+        if row is not None and row.prompt:
+            kept = kept_fingerprint(
+                row.prompt_fingerprint, row.prompt, fingerprint=fingerprint, request=instructions
+            )
+        if row is not None and kept is not None:
+            prompt, fingerprint = row.prompt, kept
         else:
+            fingerprint = request_fingerprint(fingerprint, instructions)
             with use_catalogue(ENGLISH):  # the prompt does not depend on who reads the replies
                 prompt = build_prompt(
                     date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
@@ -144,9 +151,7 @@ class AgentFactory:
             close=self._close,
             prompt=prompt,
             prompt_fingerprint=fingerprint,
-            prompt_saved=bool(reusable)
-            and row is not None
-            and row.prompt_fingerprint == fingerprint,
+            prompt_saved=row is not None and kept is not None and row.prompt_fingerprint == kept,
             toolbox=toolbox,
             client=config.lease(override),
             messages=(record.message for record in records),

@@ -78,10 +78,18 @@ class SessionAgents:
             settings = self._live_settings.current
             return await self._build(session_id, first, fresh=fresh)
 
+        if first.inbound.instructions:
+            self._drop_if_changed(session_id, first.inbound.instructions)
         agent = await self._cache.lease(
             session_id, signature=self._factory.signature_for(first), build=build
         )
         return AgentLease(self, agent, settings, keep=first.inbound.lasting)
+
+    def _drop_if_changed(self, session_id: SessionId, instructions: str) -> None:
+        """A4: a message whose instructions are not those of the frozen prompt gets another."""
+        agent = self._cache.find(session_id)
+        if agent is not None and not agent.has_instructions(instructions):
+            self._cache.drop(session_id)
 
     async def _build(self, session_id: SessionId, first: InboxRow, *, fresh: bool) -> Agent:
         subagent = first.inbound.subagent
