@@ -21,6 +21,13 @@ def user(number: int, name: str, *, bot: bool = False) -> Json:
     return {"id": number, "is_bot": bot, "first_name": name, "username": f"{name.lower()}_name"}
 
 
+def topic_of(message: Json) -> int | None:
+    """The topic of a forum or of a channel's direct messages that holds the message."""
+    direct = message.get("direct_messages_topic", {})
+    found: int | None = direct.get("topic_id", message.get("message_thread_id"))
+    return found
+
+
 ANN = user(1001, "Ann")
 BOB = user(1002, "Bob")
 DEEP = "nested without end"  # in an update: replaced by a value that is
@@ -86,6 +93,7 @@ class FakeTelegram:
         }
         self.chats: dict[int, Json] = {}
         self.topics: set[tuple[int, int]] = set()
+        self.direct_topics: set[tuple[int, int]] = set()
         self.blocked: set[int] = set()
         self.messages: dict[tuple[int, int], Json] = {}
         self.sent: list[Json] = []  # by the bot, with edits applied
@@ -113,6 +121,23 @@ class FakeTelegram:
         more = {"is_forum": True} if forum else {}
         return self._chat({"id": number, "type": "supergroup", "title": "The family", **more})
 
+    def direct_messages(self, number: int = -100_700) -> Json:
+        """The direct messages of a channel: https://core.telegram.org/bots/api#chat, "can be either
+        private, group, supergroup or channel"; `is_direct_messages`: "True, if the chat is the
+        direct messages chat of a channel". Bot API 9.2: "identify supergroups that are used as
+        channel direct messages chats"."""
+        more = {"type": "supergroup", "is_direct_messages": True}
+        return self._chat({"id": number, "title": "News", **more})
+
+    def delete_topic(self, chat: Json, topic: int) -> None:
+        """An administrator deletes a topic, "along with all its messages"
+        (https://core.telegram.org/bots/api#deleteforumtopic)."""
+        self.topics.discard((chat["id"], topic))
+        self.direct_topics.discard((chat["id"], topic))
+        for key, message in list(self.messages.items()):
+            if key[0] == chat["id"] and topic_of(message) == topic:
+                del self.messages[key]
+
     def channel(self, number: int = -100_900) -> Json:
         return self._chat({"id": number, "type": "channel", "title": "News"})
 
@@ -126,11 +151,13 @@ class FakeTelegram:
         by: Json = ANN,
         chat: Json | None = None,
         topic: int | None = None,
+        direct: Json | None = None,
         reply_to: Json | None = None,
         album: str | None = None,
         **content: Any,
     ) -> Json:
-        """A person writes. `content` is what the message holds besides: photo, document, voice.
+        """A person writes; `direct`: in the topic that this person has in a channel's direct
+        messages. `content` is what the message holds besides: photo, document, voice.
         https://core.telegram.org/bots/api#message: text of a media message is its `caption`."""
         chat = chat or self.dm(by)
         words = ("caption", "caption_entities") if content else ("text", "entities")
@@ -142,6 +169,11 @@ class FakeTelegram:
         if topic is not None:
             self.topics.add((chat["id"], topic))
             message |= {"message_thread_id": topic, "is_topic_message": True}
+        if direct is not None:
+            # https://core.telegram.org/bots/api#directmessagestopic: `user` is "information about
+            # the user that created the topic. Currently, it is always present".
+            self.direct_topics.add((chat["id"], direct["id"]))
+            message["direct_messages_topic"] = {"topic_id": direct["id"], "user": direct}
         if reply_to is not None:
             # "the Message object in this field will not contain further reply_to_message fields".
             quoted = {key: value for key, value in reply_to.items() if key != "reply_to_message"}

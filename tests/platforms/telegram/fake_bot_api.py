@@ -136,8 +136,10 @@ class FakeBotApi:
         return True
 
     async def _send_chat_action(self, args: Args) -> bool:
-        """https://core.telegram.org/bots/api#sendchataction"""
-        self._chat(args)
+        """https://core.telegram.org/bots/api#sendchataction: "Channel chats and channel direct
+        messages chats aren't supported"."""
+        if self._chat(args).get("is_direct_messages"):
+            raise bad("chat actions aren't supported in the chat")
         if args.get("action") not in ("typing", "upload_photo", "upload_document", "record_voice"):
             raise bad("wrong parameter action in request")
         self._vendor.actions.append(dict(args))
@@ -231,6 +233,7 @@ class FakeBotApi:
             if (chat["id"], topic) not in self._vendor.topics:
                 raise bad("message thread not found")
             placed |= {"message_thread_id": topic, "is_topic_message": True}
+        placed |= self._direct_topic(args)
         if reply := args.get("reply_parameters"):
             replied = self._vendor.messages.get((chat["id"], int(reply["message_id"])))
             if replied is not None:
@@ -238,6 +241,26 @@ class FakeBotApi:
             elif not reply.get("allow_sending_without_reply"):
                 raise bad("message to be replied not found")
         return placed
+
+    def _direct_topic(self, args: Args) -> Json:
+        """https://core.telegram.org/bots/api#sendmessage: `direct_messages_topic_id` is "required
+        if the message is sent to a direct messages chat". The words are those of tdlib/td,
+        MessageTopic::get_message_topic and get_send_message_topic. A reply without it is in the
+        topic of the message that it answers."""
+        chat = self._chat(args)
+        topic = int(args.get("direct_messages_topic_id") or 0)
+        if not topic and not chat.get("is_direct_messages"):
+            return {}
+        if not chat.get("is_direct_messages"):
+            raise bad("chat is not an administered channel direct messages chat")
+        if topic and (chat["id"], topic) not in self._vendor.direct_topics:
+            raise bad("topic not found")
+        reply = args.get("reply_parameters") or {}
+        replied = self._vendor.messages.get((chat["id"], int(reply.get("message_id") or 0)), {})
+        topic = topic or replied.get("direct_messages_topic", {}).get("topic_id", 0)
+        if not topic:
+            raise bad("channel direct messages topic must be specified")
+        return {"direct_messages_topic": {"topic_id": topic}}
 
     def _known(self, args: Args, or_else: str) -> Json:
         message_key = self._chat(args)["id"], int(args.get("message_id") or 0)

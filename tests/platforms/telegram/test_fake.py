@@ -117,6 +117,29 @@ async def test_a_message_has_its_topic_entities_buttons_and_reply(
         await ptb.send_message(family["id"], "x", reply_parameters=ReplyParameters(999))
 
 
+async def test_a_message_to_direct_messages_of_a_channel_names_its_topic(
+    vendor: FakeTelegram, ptb: Bot
+) -> None:
+    inbox = vendor.direct_messages()
+    vendor.say("hi", chat=inbox, direct=ANN)
+    (update,) = await ptb.get_updates()
+    asked = update.message
+    assert asked is not None and asked.chat.is_direct_messages
+    assert asked.direct_messages_topic is not None
+    topic = asked.direct_messages_topic.topic_id
+    sent = await ptb.send_message(inbox["id"], "hello", direct_messages_topic_id=topic)
+    assert sent.direct_messages_topic is not None
+    assert sent.direct_messages_topic.topic_id == topic
+    with pytest.raises(BadRequest, match="opic must be specified"):
+        await ptb.send_message(inbox["id"], "hello")
+    with pytest.raises(BadRequest, match="opic not found"):
+        await ptb.send_message(inbox["id"], "hello", direct_messages_topic_id=7)
+    with pytest.raises(BadRequest, match="not an administered"):
+        await ptb.send_message(vendor.group()["id"], "hello", direct_messages_topic_id=7)
+    with pytest.raises(BadRequest, match="aren't supported"):
+        await ptb.send_chat_action(inbox["id"], "typing")
+
+
 async def test_a_message_of_4096_units_is_accepted_and_a_longer_one_is_not(
     vendor: FakeTelegram, ptb: Bot
 ) -> None:

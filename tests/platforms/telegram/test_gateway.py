@@ -378,3 +378,37 @@ async def test_in_a_group_a_mention_gets_a_reply_in_its_topic(
     assert sent["message_thread_id"] == 7
     assert sent["reply_to_message"]["message_id"] == asked["message_id"]
     assert len(harness.model.requests) == 1
+
+
+async def test_a_direct_message_to_a_channel_is_answered_in_its_topic(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
+) -> None:
+    """Each person has a conversation of their own; what an administrator answers them is not for
+    the agent."""
+    inbox = vendor.direct_messages()
+    harness.model.say("Until six.", "At nine.")
+    vendor.say("are you open?", chat=inbox, direct=ANN)
+    await harness.wait_for_texts("Until six.")
+    vendor.say("Really.", chat=inbox, by=BOB, direct=ANN)
+    vendor.say("when do you open?", chat=inbox, by=BOB, direct=BOB)
+    await harness.wait_for_texts("Until six.", "At nine.")
+    topics = [each["direct_messages_topic"]["topic_id"] for each in vendor.sent]
+    assert topics == [ANN["id"], BOB["id"]]
+    assert [len(each.messages) for each in harness.model.requests] == [1, 1]
+
+
+async def test_the_reply_to_a_deleted_topic_arrives_in_the_chat(
+    harness: PlatformGatewayHarness, vendor: FakeTelegram
+) -> None:
+    """I2: the delivery does not fail."""
+    family = vendor.group(forum=True)
+    reply = ManualReply()
+    harness.model.say(reply)
+    vendor.say("@holdfast_bot tell me", chat=family, topic=7)
+    await harness.model.wait_for_request(1)
+    vendor.delete_topic(family, 7)
+    reply.say("Once upon a time.")
+    reply.end()
+    await harness.wait_for_texts("Once upon a time.")
+    await harness.wait_for_deliveries(DeliveryState.SENT, 1)
+    assert "message_thread_id" not in vendor.sent[0]

@@ -174,6 +174,25 @@ async def test_a_group_message_has_its_topic_its_sender_and_whether_the_bot_is_m
     assert topical.quoted is None
 
 
+async def test_a_direct_message_to_a_channel_has_its_topic_and_is_addressed(
+    vendor: FakeTelegram, base_url: str
+) -> None:
+    """https://core.telegram.org/bots/api#message: `direct_messages_topic`. What an administrator
+    writes in the topic of a person, as the channel or not, is for that person."""
+    inbox = vendor.direct_messages()
+    vendor.say("are you open?", chat=inbox, direct=ANN)
+    vendor.say("yes", chat=inbox, by=BOB, direct=ANN)
+    vendor.say("and on Sunday", chat=inbox, direct=ANN)["sender_chat"] = vendor.channel()
+    vendor.say("hi", chat=inbox, by=BOB, direct=BOB)
+    asked, *answers, other = await read(vendor, base_url)
+    assert asked.source.chat_id == str(inbox["id"])
+    assert (asked.source.thread_id, asked.mentioned) == (f"direct-{ANN['id']}", True)
+    assert [(each.source.thread_id, each.mentioned) for each in answers] == [
+        (asked.source.thread_id, False)
+    ] * 2
+    assert (other.source.thread_id, other.mentioned) == (f"direct-{BOB['id']}", True)
+
+
 async def test_a_reply_quotes_the_original_and_its_author(
     vendor: FakeTelegram, base_url: str
 ) -> None:

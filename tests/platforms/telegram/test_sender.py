@@ -78,6 +78,83 @@ async def test_a_reply_is_sent_to_its_topic_as_a_reply_with_buttons(
     assert vendor.actions[0]["message_thread_id"] == 7
 
 
+async def test_a_reply_is_sent_to_its_topic_of_a_channels_direct_messages(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
+    """Each part and each file. Telegram cannot show there that we type, so it is not asked to."""
+    inbox = vendor.direct_messages()
+    asked = vendor.say("are you open?", chat=inbox, direct=ANN)
+    to = address(inbox["id"], thread_id=f"direct-{ANN['id']}", reply_to=str(asked["message_id"]))
+    await platform.show_typing(to)
+    await platform.send(_addressed(outbound("Yes"), to))
+    await platform.send(_addressed(outbound("until six", part=2), to))
+    plan = OutboundFile(name="plan.txt", data=b"the plan")
+    await platform.send(_addressed(outbound("", file=plan), to))
+    topics = [each["direct_messages_topic"]["topic_id"] for each in vendor.sent]
+    assert topics == [ANN["id"]] * 3
+    assert vendor.sent[0]["reply_to_message"]["message_id"] == asked["message_id"]
+    assert "reply_to_message" not in vendor.sent[1]
+    assert "sendchataction" not in vendor.calls
+
+
+@pytest.mark.parametrize("file", [None, OutboundFile(name="a.png", data=PNG)])
+async def test_a_message_to_a_deleted_topic_is_sent_to_the_chat(
+    vendor: FakeTelegram, platform: TelegramPlatform, file: OutboundFile | None
+) -> None:
+    """I2: the refusal was of the whole message, so it arrives once."""
+    family = vendor.group(forum=True)
+    asked = vendor.say("may it?", chat=family, topic=7)
+    vendor.delete_topic(family, 7)
+    to = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
+    await platform.send(_addressed(outbound("yes", file=file), to))
+    await platform.send(_addressed(outbound("and so on", part=2), to))
+    assert vendor.texts() == ["yes", "and so on"]
+    assert not any("message_thread_id" in each for each in vendor.sent)
+    assert ("photo" in vendor.sent[0]) == (file is not None)
+
+
+async def test_a_message_to_a_lost_topic_replies_in_the_chat_if_it_can(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
+    """Each part says what it answers. If the vendor refuses the reply, it is sent without:
+    https://core.telegram.org/bots/api#replyparameters, `allow_sending_without_reply` is "always
+    False for replies in another chat or forum topic"."""
+    family = vendor.group(forum=True)
+    asked = vendor.say("may it?", chat=family)
+    to = address(family["id"], thread_id="7", reply_to=str(asked["message_id"]))
+    await platform.send(_addressed(outbound("and so on", part=2), to))
+    gone = bad("message thread not found"), bad("message to be replied not found")
+    vendor.faults.add("sendMessage", *gone)
+    await platform.send(_addressed(outbound("yes"), to))
+    first, second = vendor.sent
+    assert first["reply_to_message"]["message_id"] == asked["message_id"]
+    assert "reply_to_message" not in second
+    vendor.faults.add("sendMessage", gone[0])
+    with pytest.raises(SendRejected, match="thread not found"):
+        await platform.send(_addressed(outbound("hello"), address(family["id"])))
+    vendor.faults.add("sendMessage", gone[1])
+    with pytest.raises(SendRejected, match="replied not found"):
+        await platform.send(_addressed(outbound("hello"), address(family["id"])))
+
+
+async def test_a_direct_message_to_a_lost_topic_is_sent_as_a_reply(
+    vendor: FakeTelegram, platform: TelegramPlatform
+) -> None:
+    """Without a message to reply to, the chat has no place for it: the vendor says so."""
+    inbox = vendor.direct_messages()
+    asked = vendor.say("are you open?", chat=inbox, direct=ANN)
+    to = address(inbox["id"], thread_id="direct-5", reply_to=str(asked["message_id"]))
+    for part in (1, 2):
+        await platform.send(_addressed(outbound("yes", part=part), to))
+    assert [each["reply_to_message"]["message_id"] for each in vendor.sent] == [
+        asked["message_id"]
+    ] * 2
+    with pytest.raises(SendRejected, match="topic must be specified"):
+        await platform.send(
+            _addressed(outbound("news"), address(inbox["id"], thread_id="direct-5"))
+        )
+
+
 async def test_a_reaction_to_an_unknown_message_is_refused(
     vendor: FakeTelegram, platform: TelegramPlatform
 ) -> None:

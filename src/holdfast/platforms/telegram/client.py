@@ -33,6 +33,10 @@ _AUTHENTICATED_STATUSES = frozenset(
 _DEFAULT_RETRY_AFTER = 1.0  # seconds, if a rate limit response does not tell
 # Of a message that was deleted, or can no longer be edited.
 _EDIT_REFUSALS = ("message to edit not found", "message can't be edited", "message_id_invalid")
+# Of a topic or a replied message that is gone. The first is that of a forum, the second that of a
+# channel's direct messages, the third is passed on from Telegram's servers.
+_TOPIC_REFUSALS = ("message thread not found", "topic not found", "topic_deleted")
+_REPLY_REFUSALS = ("message to be replied not found", "replied message not found")
 
 
 class TelegramBadToken(NotConnected):
@@ -59,7 +63,20 @@ class TelegramNotModified(SendRejected):
     """The message has that text already."""
 
 
-class TelegramChatMigrated(SendRejected):
+class TelegramTargetGone(SendRejected):
+    """The chat, its topic or the message that is answered is not there. Nothing was sent, whatever
+    the content."""
+
+
+class TelegramTopicGone(TelegramTargetGone):
+    """The topic was deleted, or the chat has no topics any more."""
+
+
+class TelegramReplyGone(TelegramTargetGone):
+    """The message to reply to was deleted."""
+
+
+class TelegramChatMigrated(TelegramTargetGone):
     """The chat has a new id."""
 
     def __init__(self, message: str, *, chat_id: int, **values: object) -> None:
@@ -229,6 +246,11 @@ def _to_error(method: str, status: int, response: TelegramResponse) -> Exception
     words = what.lower()
     if "message is not modified" in words:
         return TelegramNotModified(text)
-    if any(refusal in words for refusal in _EDIT_REFUSALS):
-        return EditRefused(text)
+    for refusals, error in (
+        (_EDIT_REFUSALS, EditRefused),
+        (_TOPIC_REFUSALS, TelegramTopicGone),
+        (_REPLY_REFUSALS, TelegramReplyGone),
+    ):
+        if any(refusal in words for refusal in refusals):
+            return error(text)
     return TelegramBadFormat(text) if "entit" in words else SendRejected(text)

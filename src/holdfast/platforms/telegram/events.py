@@ -8,6 +8,9 @@ from holdfast.core.messages.source import Author, ChatType, Quote, Source
 
 PLATFORM = "telegram"
 
+DIRECT_TOPIC_PREFIX = "direct-"
+"""Marks a thread that is a topic of a channel's direct messages: these have ids of their own."""
+
 _CHAT_TYPES = {"private": ChatType.DM, "channel": ChatType.CHANNEL}  # all others are groups
 ALLOWED_UPDATES = (
     "message",
@@ -75,6 +78,14 @@ class TelegramTextQuote(msgspec.Struct, frozen=True):
     text: str = ""
 
 
+class TelegramDirectMessagesTopic(msgspec.Struct, frozen=True):
+    """The conversation of one person with a channel, in the chat of its direct messages
+    (https://core.telegram.org/bots/api#directmessagestopic)."""
+
+    topic_id: int
+    user: TelegramUser | None = None  # who opened it by writing to the channel
+
+
 class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message_id: int
     chat: TelegramChat
@@ -86,6 +97,7 @@ class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     caption_entities: tuple[TelegramEntity, ...] = ()
     message_thread_id: int | None = None
     is_topic_message: bool = False
+    direct_messages_topic: TelegramDirectMessagesTopic | None = None
     is_automatic_forward: bool = False
     reply_to_message: "TelegramMessage | None" = None
     quote: TelegramTextQuote | None = None
@@ -108,6 +120,22 @@ class TelegramMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     @property
     def text_entities(self) -> tuple[TelegramEntity, ...]:
         return self.entities or self.caption_entities
+
+    @property
+    def thread_id(self) -> str | None:
+        """The topic of the chat in which it was written, as an address names it."""
+        if self.direct_messages_topic is not None:
+            return f"{DIRECT_TOPIC_PREFIX}{self.direct_messages_topic.topic_id}"
+        return str(self.message_thread_id) if self.is_topic_message else None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a person wrote it to the channel whose direct messages these are. What an
+        administrator writes there is for that person."""
+        topic = self.direct_messages_topic
+        if topic is None or self.sender is None or self.sender_chat is not None:
+            return False
+        return topic.user is None or topic.user.id == self.sender.id
 
 
 class TelegramCallbackQuery(msgspec.Struct, frozen=True, rename={"sender": "from"}):
@@ -200,7 +228,7 @@ class TelegramParser:
             event_id=event_id,
             message_id=str(message.message_id),
             text=text or _describe_content(message),
-            mentioned=self._is_mentioned(message),
+            mentioned=message.is_direct or self._is_mentioned(message),
             quoted=self._quote(message),
             group=message.media_group_id,
             commands=is_ours,
@@ -230,13 +258,12 @@ class TelegramParser:
         self, message: TelegramMessage, by: TelegramUser | TelegramChat, *, author: Author
     ) -> Source:
         chat = message.chat
-        topic = message.message_thread_id if message.is_topic_message else None
         return Source(
             platform=PLATFORM,
             account=self._account,
             chat_id=str(chat.id),
             chat_type=_CHAT_TYPES.get(chat.type, ChatType.GROUP),
-            thread_id=None if topic is None else str(topic),
+            thread_id=message.thread_id,
             user_id=str(by.id),
             user_name=_display_name(by),
             language=by.language_code if isinstance(by, TelegramUser) else "",

@@ -1,5 +1,6 @@
 """Sends messages, edits, files, typing indicators and reactions as calls of the Bot API."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,15 +21,21 @@ from holdfast.platforms.telegram.client import (
     TelegramChatMigrated,
     TelegramClient,
     TelegramNotModified,
+    TelegramReplyGone,
+    TelegramTargetGone,
+    TelegramTopicGone,
 )
-from holdfast.platforms.telegram.events import TelegramSentMessage
+from holdfast.platforms.telegram.events import DIRECT_TOPIC_PREFIX, TelegramSentMessage
 from holdfast.platforms.text.telegram import MAX_LENGTH, render
+
+log = logging.getLogger(__name__)
 
 _REPEAT_NOTICE = "*(This may have reached you before.)*\n\n"
 REPEAT_NOTICE_LENGTH = len(_REPEAT_NOTICE)
 _BUTTONS_IN_A_ROW = 2
 _NO_PREVIEW = {"is_disabled": True}
 _MAX_PHOTO_BYTES = 10 * 1024 * 1024  # larger pictures are sent as files
+_TOPIC_ARGUMENTS = frozenset({"message_thread_id", "direct_messages_topic_id"})
 _VOICE_EXTENSIONS = (".ogg", ".oga", ".opus")
 
 
@@ -39,16 +46,36 @@ class TelegramSender:
         self._client = client
 
     async def send(self, outbound: Outbound) -> Receipt:
-        """Send a message. A message to a migrated chat, or with an invalid format, was refused as a
-        whole, so the second attempt is no duplicate."""
+        """Send a message. Without its topic it is sent to the chat, as a reply, and without the
+        message that it answers as no reply. What was refused was refused as a whole, so another
+        attempt is no duplicate."""
         text = f"{_REPEAT_NOTICE}{outbound.text}" if outbound.may_be_duplicate else outbound.text
         target = _target(outbound.address) | _reply_and_buttons(outbound)
-        try:
-            sent = await self._send_content(text, outbound.file, target)
-        except TelegramChatMigrated as moved:
-            target["chat_id"] = moved.chat_id
-            sent = await self._send_content(text, outbound.file, target)
-        return Receipt(platform_message_id=str(sent.message_id))
+        followed = False
+        while True:
+            try:
+                sent = await self._send_content(text, outbound.file, target)
+            except TelegramChatMigrated as moved:
+                if followed:
+                    raise
+                followed = True
+                target["chat_id"] = moved.chat_id
+            except TelegramTopicGone as error:
+                if not _TOPIC_ARGUMENTS & target.keys():
+                    raise
+                log.warning(
+                    "A topic of chat %s is gone, so a message to it is sent to the chat: %s",
+                    outbound.address.chat_id,
+                    error,
+                    extra={"action": "topic_gone"},
+                )
+                target = {k: v for k, v in target.items() if k not in _TOPIC_ARGUMENTS}
+                target |= _reply(outbound.address)  # each part: nothing else says where it belongs
+            except TelegramReplyGone:
+                if target.pop("reply_parameters", None) is None:
+                    raise
+            else:
+                return Receipt(platform_message_id=str(sent.message_id))
 
     async def _send_content(
         self, text: str, file: OutboundFile | None, target: dict[str, Any]
@@ -63,7 +90,7 @@ class TelegramSender:
             )
         except SendRejected as error:
             # A picture may be too large for a photo, but can still be sent as a file.
-            if field == "document" or isinstance(error, TelegramChatMigrated):
+            if field == "document" or isinstance(error, TelegramTargetGone):
                 raise
             return await self._client.upload(
                 "sendDocument",
@@ -82,7 +109,11 @@ class TelegramSender:
             return
 
     async def typing(self, address: Address) -> None:
-        await self._client.call("sendChatAction", bool, action="typing", **_target(address))
+        """Show that we type, in a chat that can show it: "channel direct messages chats aren't
+        supported" (https://core.telegram.org/bots/api#sendchataction)."""
+        target = _target(address)
+        if "direct_messages_topic_id" not in target:
+            await self._client.call("sendChatAction", bool, action="typing", **target)
 
     async def react(self, address: Address, message_id: str, emoji: str | None) -> None:
         """Set or remove our reaction (https://core.telegram.org/bots/api#setmessagereaction). A
@@ -134,20 +165,29 @@ def _upload_method(file: OutboundFile) -> tuple[str, str]:
 
 
 def _target(address: Address) -> dict[str, Any]:
-    thread = _to_int(address.thread_id)
-    return {"chat_id": address.chat_id, **({"message_thread_id": thread} if thread else {})}
+    """The chat, and its topic: of a forum, or of the direct messages of a channel."""
+    target: dict[str, Any] = {"chat_id": address.chat_id}
+    thread = address.thread_id or ""
+    direct = _to_int(thread.removeprefix(DIRECT_TOPIC_PREFIX))
+    if thread.startswith(DIRECT_TOPIC_PREFIX) and direct:
+        return {**target, "direct_messages_topic_id": direct}
+    topic = _to_int(thread)
+    return {**target, "message_thread_id": topic} if topic else target
+
+
+def _reply(address: Address) -> dict[str, Any]:
+    """The message that it answers. It is sent even if that was deleted meanwhile."""
+    reply_to = _to_int(address.reply_to)
+    if reply_to is None:
+        return {}
+    return {"reply_parameters": {"message_id": reply_to, "allow_sending_without_reply": True}}
 
 
 def _reply_and_buttons(outbound: Outbound) -> dict[str, Any]:
-    """The message that it replies to, for the first part only, and the buttons. It is sent even if
-    the message that it replies to was deleted meanwhile."""
+    """The message that it replies to, for the first part only, and the buttons."""
     arguments: dict[str, Any] = {} if outbound.file else {"link_preview_options": _NO_PREVIEW}
-    reply_to = _to_int(outbound.address.reply_to)
-    if reply_to is not None and outbound.part == 1:
-        arguments["reply_parameters"] = {
-            "message_id": reply_to,
-            "allow_sending_without_reply": True,
-        }
+    if outbound.part == 1:
+        arguments |= _reply(outbound.address)
     if outbound.buttons:
         arguments["reply_markup"] = {"inline_keyboard": _keyboard(outbound.buttons)}
     return arguments
