@@ -3,6 +3,7 @@ announce sessions, how many parameters a constructor of the gateway has, and tha
 by subscribing."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,6 +150,29 @@ def test_stored_changes_of_sessions_are_announced_by_their_commit() -> None:
     assert found == SESSION_ANNOUNCERS
 
 
+MARK_WRITERS = {"clear_resume_pending", "mark_resume_pending"}
+
+
+def _mark_writers(tree: ast.AST) -> set[str]:
+    """The functions with an SQL statement that writes the mark of a session."""
+    return {
+        function.name
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search(r"\b(resume_pending|resume_reason|last_resume_marked_at) = ", node.value)
+    }
+
+
+def test_one_function_marks_a_session_and_one_clears_the_mark() -> None:
+    """F2, decision 70: a second one would promise something else."""
+    assert {
+        (name, function) for name, tree in _files("store") for function in _mark_writers(tree)
+    } == {("store/sqlite/writes/session_state.py", function) for function in MARK_WRITERS}
+
+
 def _done_callbacks(tree: ast.AST) -> int:
     """How often a callback is added to a future or a task."""
     return sum(
@@ -176,4 +200,6 @@ def test_the_source_check_finds_a_violation() -> None:
     assert _done_callbacks(ast.parse("x.y = store.write(z)\nx.y.add_done_callback(f)\n")) == 1
     assert _done_callbacks(ast.parse("create_task(w()).add_done_callback(f)\n")) == 1
     assert not _announces_sessions(ast.parse(source))
+    source = 'def f(x):\n  x.execute("UPDATE sessions SET resume_pending = NULL")\n'
+    assert _mark_writers(ast.parse(source)) == {"f"}
     assert _announces_sessions(ast.parse("self._feeds.session_changed(x)"))

@@ -32,7 +32,7 @@ COMMIT, READ = "COMMIT", "READ"
 COMMANDS: tuple[type[Command[Any]], ...] = (
     *(c.AcceptMessage, c.RecordBusyDecision),
     *(BeginTurn, c.RecordReply, c.RecordCallsStarted, c.RecordCallResult, c.RecordSteer),
-    *(c.ResumeTurn, c.ContinueTurn, c.LeaveTurn, EndTurn),
+    *(c.ResumeTurn, c.ContinueTurn, c.MarkResumePending, c.ParkTurn, EndTurn),
     *(c.SuspendSession, CommandEffect, ApprovalRequest),
     *(c.AddDeliveries, c.BeginAttempt, c.SettleDelivery, c.BeginPart, c.SettlePart),
     *(PairingChange, c.AddJob, JobChange, RunPlan, c.SkipRuns),

@@ -72,7 +72,6 @@ from holdfast.core.ports.store_queries import (
 from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.sessions.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow
 from holdfast.core.turns.model import AuxiliaryTask
-from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnRowState, Usage
 from holdfast.gateway.approvals.service import ApprovalResponse
@@ -359,7 +358,7 @@ async def test_commands_of_a_session(tmp_path: Path, tracking: Tracking) -> None
             c.RecordCompaction(
                 **turn, message=CompactionMessage(text="short", covers=1), usage=usage
             ),
-            c.LeaveTurn(**turn, exit_reason=TurnExitReason.PARKED),
+            c.ParkTurn(**turn),
             c.ContinueTurn(**turn),
             c.SavePrompt(**session, prompt="p", fingerprint="f"),
             c.AddAuxiliaryUsage(**session, task=AuxiliaryTask.TITLE, usage=usage),

@@ -40,9 +40,7 @@ CALL = CallId("c1")
 async def test_a_parked_turn_continues_without_a_note(store: Store, chat: StoreChat) -> None:
     """H6: and without counting an interruption."""
     await chat.begin_turn(await chat.say())
-    await store.write(
-        c.LeaveTurn(turn_id=TURN, session_id=SESSION, exit_reason=TurnExitReason.PARKED, at=3.0)
-    )
+    await store.write(c.ParkTurn(turn_id=TURN, session_id=SESSION, at=3.0))
     (left,) = await store.read(q.ListOpenTurns())
     assert (left.exit_reason, left.was_interrupted) == (TurnExitReason.PARKED, False)
     await store.write(c.ContinueTurn(turn_id=TURN, session_id=SESSION, at=4.0))
@@ -58,8 +56,10 @@ async def test_a_turn_that_is_left_interrupted_is_counted_once(
 ) -> None:
     """F6, F7: by the process that leaves it; its resumption adds the note and nothing else."""
     await chat.begin_turn(await chat.say())
-    reason = TurnExitReason.SHUTDOWN_TIMEOUT
-    await store.write(c.LeaveTurn(turn_id=TURN, session_id=SESSION, exit_reason=reason, at=3.0))
+    reason = TurnExitReason.SHUTDOWN_TIMEOUT.value
+    assert await store.write(
+        c.MarkResumePending(turn_id=TURN, session_id=SESSION, reason=reason, at=3.0)
+    )
     note = NoteMessage(text="it was interrupted")
     await store.write(c.ResumeTurn(turn_id=TURN, session_id=SESSION, note=note, at=4.0))
     session = await store.read(q.GetSession(session_id=SESSION))

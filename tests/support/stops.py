@@ -1,6 +1,8 @@
 """Stopping the gateway of a harness by an order, and what the next start finds."""
 
 import asyncio
+from asyncio import Future
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +12,7 @@ from holdfast.core.messages.transcript import Message, NoteMessage
 from holdfast.core.ports.store_commands import RecordReady, RecordStop
 from holdfast.core.ports.store_queries import GetSession, ListOpenTurns
 from holdfast.core.sessions.session import SessionRow
-from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, StopRow, TurnExitReason
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.gateway.app import Gateway
 
@@ -37,6 +39,12 @@ async def restart_with_timeouts(
     await harness.stop()
     set_stop_timeouts(harness, drain=drain, park=park)
     await harness.start()
+
+
+def mark_running_turns(harness: GatewayHarness, reason: TurnExitReason) -> list[Future[Any]]:
+    """Do what the phase `mark` does, now."""
+    gateway = harness.gateway
+    return gateway.lanes.leave(partial(gateway.sessions.mark_turn, reason=reason))
 
 
 async def stop_gateway(harness: GatewayHarness, kind: StopKind, **order: Any) -> Gateway:

@@ -26,14 +26,15 @@ from holdfast.core.ports.store_commands import (
     AcceptMessage,
     AddDeliveries,
     EnableMemory,
-    LeaveTurn,
+    MarkResumePending,
+    ParkTurn,
     RecordBusyDecision,
     RecordSteer,
     ReportFailedDelivery,
     SettleDelivery,
 )
 from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
-from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester, TurnExitReason
+from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.documents.reader import DocumentReader
@@ -545,7 +546,11 @@ class Gateway:
             runners=runners,
         )
         self._new_drainer: NewTurnDrainer = partial(
-            TurnDrainer, lanes=self.lanes, progress=progress, detach=runners.detach
+            TurnDrainer,
+            lanes=self.lanes,
+            sessions=self.sessions,
+            progress=progress,
+            detach=runners.detach,
         )
         groups = GroupPolicy(settings)
         self.document_reader = DocumentReader()
@@ -696,7 +701,7 @@ class Gateway:
         if self.runtime.crash is not no_crash:
             events.on_committed(
                 partial(crash_after_commit, self.runtime.crash),
-                *(AcceptMessage, CommandEffect, EndTurn, LeaveTurn),
+                *(AcceptMessage, CommandEffect, EndTurn, MarkResumePending, ParkTurn),
             )
         events.on_committed(self.lanes.on_committed, RecordSteer, EndTurn)
         events.on_failed(self.lanes.on_failed, *TURN_COMMANDS)
@@ -987,9 +992,10 @@ def crash_after_commit(crash: CrashHook, event: Committed) -> None:
             crash(CrashPoint.ACCEPT_COMMITTED)
         case EndTurn():
             crash(CrashPoint.END_COMMITTED)
-        case LeaveTurn(exit_reason=reason):
-            parked = reason is TurnExitReason.PARKED
-            crash(CrashPoint.TURN_PARKED if parked else CrashPoint.TURN_MARKED)
+        case ParkTurn():
+            crash(CrashPoint.TURN_PARKED)
+        case MarkResumePending():
+            crash(CrashPoint.TURN_MARKED)
 
 
 def _log_lost_write(event: WriteFailed) -> None:

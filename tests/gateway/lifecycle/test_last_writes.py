@@ -11,6 +11,7 @@ from tests.support.approvals import DD, RM, ApprovalHarness
 from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, Until
 from tests.support.stops import (
+    mark_running_turns,
     note_texts,
     only_session_row,
     set_stop_timeouts,
@@ -81,7 +82,7 @@ class LastWritesHarness(ApprovalHarness):
     def mark_turns(self) -> None:
         """Do what the phase `mark` does, now."""
         self.store.on_read_rules = self.store.on_ask = no_op
-        self.gateway.lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
+        mark_running_turns(self, TurnExitReason.SHUTDOWN_TIMEOUT)
 
     async def stop_while_end_is_pending(self, until: Until) -> None:
         """Stop after the disk has refused the end of a turn; by then there is space again."""

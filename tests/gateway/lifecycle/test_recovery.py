@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness, HeldTool, Until
 from tests.support.stops import (
+    mark_running_turns,
     note_texts,
     only_session_row,
     open_turn,
@@ -208,7 +209,7 @@ async def test_a_marked_turn_that_finishes_loses_its_mark(
     harness.say("work")
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
-    leaving = harness.gateway.lanes.leave(TurnExitReason.RESTART_TIMEOUT)
+    leaving = mark_running_turns(harness, TurnExitReason.RESTART_TIMEOUT)
     await asyncio.gather(*leaving)
     assert (await only_session_row(harness)).interruptions == 1
     harness.model.say("worked")
@@ -226,7 +227,7 @@ async def test_a_marked_turn_that_reaches_a_boundary_still_counts_as_interrupted
     await harness.model.wait_for_request(1)
     await wait_for_open_turns(harness)
     lanes = harness.gateway.lanes
-    await asyncio.gather(*lanes.leave(TurnExitReason.RESTART_TIMEOUT))
+    await asyncio.gather(*mark_running_turns(harness, TurnExitReason.RESTART_TIMEOUT))
     lanes.park()
     harness.model.say([call("never")])
     await until(lambda: lanes.count(LaneState.PARKED) == 1)

@@ -154,6 +154,22 @@ async def test_clearing_clears_all_three_once(expiring_harness: GatewayHarness) 
     assert await sessions_of(expiring_harness).clear_resume_pending(UNKNOWN_KEY) is False
 
 
+async def test_resuming_a_session_clears_its_mark_and_its_note(
+    expiring_harness: GatewayHarness,
+) -> None:
+    """F2, F6: its next turn has no note about an interruption before that."""
+    before = await exchange_messages(expiring_harness)
+    await sessions_of(expiring_harness).mark_resume_pending(KEY)
+    expiring_harness.say("/new")
+    await expiring_harness.sent(2)
+    expiring_harness.say(f"/resume {before.id}")
+    await expiring_harness.sent(3)
+    assert (await current_session(expiring_harness)).id == before.id
+    assert resume_marks(await current_session(expiring_harness)) == (False, None, None)
+    target = await expiring_harness.store.read(GetRouteTarget(key=KEY))
+    assert target is not None and not target.interruption_note_pending
+
+
 async def test_an_unknown_key_cannot_be_suspended(expiring_harness: GatewayHarness) -> None:
     """F2: `suspend_session` returns False."""
     assert await sessions_of(expiring_harness).suspend_session(UNKNOWN_KEY) is False

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -201,7 +202,8 @@ async def test_a_turn_that_is_left_while_it_fails_stays_open(
     harness.store.read_gate.close()
     failing = asyncio.create_task(turn.fail("there is no agent"))
     await harness.store.read_gate.reached.wait()
-    left = turn.leave(TurnExitReason.SHUTDOWN_TIMEOUT)
+    reason = TurnExitReason.SHUTDOWN_TIMEOUT
+    left = turn.leave(partial(harness.gateway.sessions.mark_turn, reason=reason))
     assert left is not None
     harness.store.read_gate.go.set()
     await failing

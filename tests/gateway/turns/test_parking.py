@@ -13,6 +13,7 @@ from tests.support.conversation_models import PerConversationModel
 from tests.support.gateway_harness import Call, GatewayHarness, NoRunners, Until
 from tests.support.long_conversations import fill_window, long_text
 from tests.support.stops import (
+    mark_running_turns,
     note_texts,
     only_session_row,
     open_turn,
@@ -375,7 +376,7 @@ async def test_a_subagent_that_has_not_begun_when_turns_are_marked_does_not_begi
         while len(lanes) < 2:
             await asyncio.sleep(0)
     assert lanes.count(LaneState.RUNNING) == 1
-    await asyncio.gather(*lanes.leave(TurnExitReason.SHUTDOWN_TIMEOUT))
+    await asyncio.gather(*mark_running_turns(delegating_harness, TurnExitReason.SHUTDOWN_TIMEOUT))
     async with asyncio.timeout(30):
         while len(lanes) > 1:
             await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.gateway_harness import Call, Until
 from tests.support.race_harness import GatedStore, RaceHarness
+from tests.support.stops import mark_running_turns
 
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.turns.stop import TurnExitReason
@@ -39,7 +40,7 @@ class TurnDriver:
         self.harness.gateway.lanes.park()
 
     def leave(self) -> None:
-        self.harness.gateway.lanes.leave(RESTART)
+        mark_running_turns(self.harness, RESTART)
 
     def cut(self) -> None:
         self.harness.gateway.lanes.cut("a restart", detached=False)

@@ -60,7 +60,7 @@ from holdfast.core.sessions.session import (
     RunnerRow,
 )
 from holdfast.core.turns.model import AuxiliaryTask
-from holdfast.core.turns.stop import StopRow, TurnExitReason
+from holdfast.core.turns.stop import StopRow
 from holdfast.core.turns.turn import Usage
 
 
@@ -129,19 +129,18 @@ class RecordSteer(SessionCommand[None], frozen=True, kw_only=True):
 
 class ResumeTurn(SessionCommand[None], frozen=True, kw_only=True):
     """An interrupted turn continues: the note joins the transcript, and the interruption is
-    counted unless `LeaveTurn` has counted it."""
+    counted unless `MarkResumePending` has counted it."""
 
     turn_id: TurnId
     note: NoteMessage
     at: float
 
 
-class LeaveTurn(SessionCommand[None], frozen=True, kw_only=True):
-    """This process does not end the turn. A turn that is not parked is interrupted: this commit
-    marks its session and counts the interruption."""
+class ParkTurn(SessionCommand[None], frozen=True, kw_only=True):
+    """This process leaves the turn at a step boundary: the next one continues it without a
+    note."""
 
     turn_id: TurnId
-    exit_reason: TurnExitReason
     at: float
 
 
@@ -210,11 +209,15 @@ class OpenNewSession(SessionCommand[SessionId], frozen=True, kw_only=True):
 
 
 class MarkResumePending(SessionCommand[bool], frozen=True, kw_only=True):
-    """Mark the session. False if the route does not point to it, or it is suspended."""
+    """Mark the session. False if it is suspended, has ended, or `route` does not point to it.
 
-    route: SessionKey
+    With `turn_id`, because this process is about to cut that turn, for a `TurnExitReason`: this
+    commit also stores how the turn is left, and counts the interruption."""
+
     reason: str
     at: float
+    route: SessionKey | None = None
+    turn_id: TurnId | None = None
 
 
 class ClearResumePending(SessionCommand[bool], frozen=True, kw_only=True):

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.turn_state import LaneState
+from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
@@ -40,10 +42,12 @@ class TurnDrainer:
         settings: GatewaySettings,
         urgent: asyncio.Event,
         lanes: Lanes,
+        sessions: SessionStore,
         progress: Callable[[str], None],
         detach: Callable[[], Awaitable[None]],
     ) -> None:
         self._lanes = lanes
+        self._sessions = sessions
         self._order = order
         self._settings = settings
         self._urgent = urgent
@@ -75,9 +79,10 @@ class TurnDrainer:
 
     async def mark(self) -> None:
         """F5: mark all turns that still run, and no others; durable when this returns."""
-        marks = self._lanes.leave(self._order.exit_reason)
+        mark = partial(self._sessions.mark_turn, reason=self._order.exit_reason)
+        marks = self._lanes.leave(mark)
         results = await asyncio.gather(*marks, return_exceptions=True)
-        for failure in filter(None, results):
+        for failure in (one for one in results if isinstance(one, BaseException)):
             log.error(
                 "Could not mark a turn as interrupted: %s; the next start counts it as a crash",
                 failure,

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.core.commands import CommandRequest
 from holdfast.core.config.settings import SessionSettings, Settings, route_of
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import PrincipalId, SessionId, SessionKey
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.messages.inbox import InboxRow, RouteTarget
 from holdfast.core.messages.source import Source, is_shared
 from holdfast.core.messages.transcript import NoteMessage
@@ -34,6 +34,7 @@ from holdfast.core.sessions.reset import (
     reset_due,
 )
 from holdfast.core.sessions.session import ProcessRow, SessionRow
+from holdfast.core.turns.stop import TurnExitReason
 from holdfast.gateway.access import principal_of
 from holdfast.gateway.live_settings import LiveSettings
 from holdfast.gateway.subagents import Subagents
@@ -262,10 +263,20 @@ class SessionStore:
         """Mark the session of the key, because its turn is about to be cut: until a turn completes,
         no reset policy replaces it. False, without a change, if the key is unknown or its session
         is suspended."""
-        at = self._runtime.clock.now()
         session_id = await self._session_of(key)
-        return session_id is not None and await self._store.write(
-            MarkResumePending(session_id=session_id, route=key, reason=reason, at=at)
+        return session_id is not None and await self._mark(session_id, reason, route=key)
+
+    def mark_turn(
+        self, session_id: SessionId, turn_id: TurnId, *, reason: TurnExitReason
+    ) -> Awaitable[bool]:
+        """As `mark_resume_pending`, for an open turn that this process is about to cut: the same
+        commit stores how it is left and counts the interruption. Queued when this is called."""
+        return self._mark(session_id, reason.value, turn_id=turn_id)
+
+    def _mark(self, session_id: SessionId, reason: str, **about: Any) -> Awaitable[bool]:
+        at = self._runtime.clock.now()
+        return self._store.write(
+            MarkResumePending(session_id=session_id, reason=reason, at=at, **about)
         )
 
     async def clear_resume_pending(self, key: SessionKey) -> bool:

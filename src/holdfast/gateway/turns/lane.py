@@ -6,7 +6,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
@@ -17,7 +17,6 @@ from holdfast.core.messages.transcript import NoteMessage
 from holdfast.core.retry import LANE_RETRY
 from holdfast.core.sessions.reset import SessionReset
 from holdfast.core.text.translation import set_catalogue
-from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import OpenTurn
 from holdfast.core.turns.turn_state import (
@@ -31,7 +30,7 @@ from holdfast.gateway.agents.session_agents import AgentLease, SessionAgents
 from holdfast.gateway.agents.titles import NameSession
 from holdfast.gateway.live.feeds import SessionFeeds
 from holdfast.gateway.turns.admission import Admission
-from holdfast.gateway.turns.turn import Turn
+from holdfast.gateway.turns.turn import MarkTurn, Turn
 from holdfast.gateway.turns.turn_factory import TurnFactory
 
 log = logging.getLogger(__name__)
@@ -248,9 +247,9 @@ class Lane:
         if self.running_turn is not None:
             self.running_turn.park()
 
-    def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
+    def leave(self, mark: MarkTurn) -> asyncio.Future[Any] | None:
         """Store how the gateway leaves the open turn; None if there is nothing to write."""
-        return None if self.turn is None else self.turn.leave(reason)
+        return None if self.turn is None else self.turn.leave(mark)
 
     def cut(self, reason: str, *, detached: bool) -> bool:
         """Interrupt the running turn, which stays open. Returns whether this process cuts a turn. A

@@ -19,12 +19,11 @@ from holdfast.core.ports.store_commands import (
     RecordSteer,
 )
 from holdfast.core.sessions.reset import SessionReset
-from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, OpenTurn
 from holdfast.core.turns.turn_state import LanesState, LaneState, lanes_transition
 from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.turns.lane import Lane, LaneOwner, LanePause
-from holdfast.gateway.turns.turn import Turn
+from holdfast.gateway.turns.turn import MarkTurn, Turn
 
 TURN_COMMANDS = (
     BeginTurn,
@@ -232,11 +231,12 @@ class Lanes:
         for lane in self:
             lane.park()
 
-    def leave(self, reason: TurnExitReason) -> list[asyncio.Future[None]]:
-        """Mark the turns that still run. When all returned futures are done, it is stored how each
-        open turn is left. No turn begins after this, because it would be cut without a mark."""
+    def leave(self, mark: MarkTurn) -> list[asyncio.Future[Any]]:
+        """Mark the turns that still run, with `mark`. When all returned futures are done, it is
+        stored how each open turn is left. No turn begins after this, because it would be cut
+        without a mark."""
         self._hold_all()
-        marks = [lane.leave(reason) for lane in self]
+        marks = [lane.leave(mark) for lane in self]
         return [one for one in marks if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:

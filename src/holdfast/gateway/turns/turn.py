@@ -20,12 +20,11 @@ from holdfast.core.messages.transcript import AssistantMessage, Message, StopRea
 from holdfast.core.ports.command import Command
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import ContinueTurn, LeaveTurn, RecordSteer, ResumeTurn
+from holdfast.core.ports.store_commands import ContinueTurn, ParkTurn, RecordSteer, ResumeTurn
 from holdfast.core.ports.store_queries import GetTranscript
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.text.translation import ENGLISH, N_, _, use_catalogue
 from holdfast.core.turns.model import Completed, FallbackUsed
-from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import (
     BeginTurn,
     EndTurn,
@@ -80,6 +79,10 @@ def new_turn_record(
     return OpenTurn(
         turn=row, rows=tuple(rows), started_calls=frozenset(), usage=Usage(), model_steps=0
     )
+
+
+MarkTurn = Callable[[SessionId, TurnId], Awaitable[object]]
+"""Queues the mark of a turn that is about to be cut (`SessionStore.mark_turn`)."""
 
 
 class NewTurnContext(Protocol):
@@ -149,7 +152,7 @@ class Turn:
         self._transcript: Sequence[Message] = ()
         self._begin_write: Awaitable[None] | None = None
         self._resume_write: asyncio.Future[None] | None = None  # reverts how it was left
-        self._exit_write: asyncio.Future[None] | None = None  # how this process leaves it
+        self._exit_write: asyncio.Future[Any] | None = None  # how this process leaves it
         self._end_write: Awaitable[None] | None = None
         self.closing_write: RetriedWrite | None = None  # writes its end, until that is durable
 
@@ -439,18 +442,18 @@ class Turn:
                 self._stop_at_boundary()
         elif self.state in (TurnState.STARTING, TurnState.WAITING):
             if self.record.is_waiting or self._resume_write is not None:
-                self._write_exit(TurnExitReason.PARKED)
+                self._write_parked()
                 self._lifecycle.move(TurnState.PARKED)
             else:
                 self._lifecycle.move(TurnState.UNRESUMED)
 
-    def leave(self, reason: TurnExitReason) -> asyncio.Future[None] | None:
+    def leave(self, mark: MarkTurn) -> asyncio.Future[Any] | None:
         """Leave the turn because the gateway stops: mark it if it runs (it may still end until it
         is cut), park it if it waits. When the returned future is done, it is stored how the turn is
         left, or that it has ended. None if there is nothing to write."""
         if self.state in (TurnState.RUNNING, TurnState.PARKING):
             self.context.output.stop_showing()
-            self._write_exit(reason)
+            self._exit_write = asyncio.ensure_future(mark(self.session_id, self.turn_id))
             self._lifecycle.move(TurnState.MARKED)
         elif self.closing_write is not None:
             return self.closing_write.try_now()
@@ -464,7 +467,7 @@ class Turn:
         if self.state is TurnState.MARKED:
             self._lifecycle.move(TurnState.CUT)
         else:
-            self._write_exit(TurnExitReason.PARKED)
+            self._write_parked()
             self._lifecycle.move(TurnState.PARKED)
         self.context.output.trace_left(self.state)
 
@@ -482,16 +485,13 @@ class Turn:
         context.output.trace_left(self.state)
         context.agent.interrupt(reason)
 
-    def _write_exit(self, reason: TurnExitReason) -> None:
-        """Store how the turn is left. A failed write needs no retry: the next start treats the turn
-        as cut by a crash."""
-        leave = LeaveTurn(
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            exit_reason=reason,
-            at=self._runtime.clock.now(),
+    def _write_parked(self) -> None:
+        """Store that the turn is parked. A failed write needs no retry: the next start treats the
+        turn as cut by a crash."""
+        park = ParkTurn(
+            session_id=self.session_id, turn_id=self.turn_id, at=self._runtime.clock.now()
         )
-        self._exit_write = asyncio.ensure_future(self._store.write(leave))
+        self._exit_write = asyncio.ensure_future(self._store.write(park))
 
     # Ending: the turn is closed.
 

@@ -173,8 +173,8 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
             c.ContinueTurn, lambda cursor, x: turns.continue_turn(cursor, position=_position(x))
         ),
         _handle(
-            c.LeaveTurn,
-            lambda cursor, x: turns.leave_turn(cursor, position=_position(x), reason=x.exit_reason),
+            c.ParkTurn,
+            lambda cursor, x: turns.park_turn(cursor, position=_position(x)),
         ),
         _handle(EndTurn, turns.end_turn),
         _handle(
@@ -239,12 +239,7 @@ COMMAND_HANDLERS: Mapping[type[Command[Any]], Handler] = dict(
                 cursor, session_id=x.session_id, prompt=x.prompt, shape=x.fingerprint
             ),
         ),
-        _handle(
-            c.MarkResumePending,
-            lambda cursor, x: session_state.mark_resume_pending(
-                cursor, x.session_id, route=x.route, reason=x.reason, at=x.at
-            ),
-        ),
+        _handle(c.MarkResumePending, turns.mark_resume_pending),
         _handle(
             c.ClearResumePending,
             lambda cursor, x: session_state.clear_resume_pending(

@@ -21,7 +21,8 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.ports.store_commands import (
     AcceptMessage,
     ContinueTurn,
-    LeaveTurn,
+    MarkResumePending,
+    ParkTurn,
     RecordCallResult,
     RecordCallsStarted,
     RecordReady,
@@ -197,9 +198,7 @@ async def test_a_parked_turn_is_not_shown_as_interrupted(store: SqliteStore) -> 
     await record_reply(store, CALL, at=12)
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
     await store.write(RecordCallResult(turn_id=TURN, session_id=SESSION, message=result, at=13))
-    await store.write(
-        LeaveTurn(session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.PARKED, at=14)
-    )
+    await store.write(ParkTurn(session_id=SESSION, turn_id=TURN, at=14))
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=11)
     await store.write(
         RecordStop(row=StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
@@ -226,9 +225,7 @@ async def test_an_interrupted_model_request_is_shown_without_a_reply(
 ) -> None:
     message = await begin_turn(store, at=10)
     await store.write(
-        LeaveTurn(
-            session_id=SESSION, turn_id=TURN, exit_reason=TurnExitReason.RESTART_TIMEOUT, at=40
-        )
+        MarkResumePending(session_id=SESSION, turn_id=TURN, reason="restart_timeout", at=40)
     )
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.CHAT, at=11)
     await store.write(

@@ -159,8 +159,7 @@ def resume_session(
 ) -> None:
     """The route continues there. Suspension, end and marks of the session are cleared."""
     cursor.execute(
-        "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2,"
-        " resume_pending = NULL, resume_reason = NULL, last_resume_marked_at = NULL"
+        "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2"
         " WHERE id = ?1",
         (session_id, at),
     )
@@ -168,6 +167,7 @@ def resume_session(
         raise StoreError(
             "session {session_id} does not exist and cannot be resumed", session_id=session_id
         )
+    session_state.clear_resume_pending(cursor, session_id)
     # If its own chat continues in another session, its route becomes the one that resumes it.
     cursor.execute(
         "UPDATE sessions SET route = ?2 WHERE id = ?1 AND NOT EXISTS"

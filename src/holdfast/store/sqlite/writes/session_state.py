@@ -77,9 +77,6 @@ def point_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -
     )
 
 
-_ROUTE_TARGET = "(SELECT session_id FROM routes WHERE key = ?1)"
-
-
 def route_target(cursor: apsw.Cursor, route: SessionKey) -> RouteTarget | None:
     """The session that a route points to, whether or not it can continue."""
     row = cursor.execute(
@@ -110,35 +107,41 @@ def continuable_session(found: RouteTarget | None) -> SessionId | None:
 
 
 def mark_resume_pending(
-    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, reason: str, at: float
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    reason: str,
+    at: float,
+    route: SessionKey | None = None,
+    interrupted: bool = False,
 ) -> bool:
+    """The only place that marks a session. False, without a change, if it cannot continue, or the
+    route does not point to it.
+
+    With `interrupted`, an open turn of it was cut, once more in a row; its resumption writes the
+    note. Otherwise the next turn has to."""
     cursor.execute(
         "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3,"
-        f" note_owed = 1 WHERE id = {_ROUTE_TARGET} AND id = ?4 AND NOT suspended"
-        " AND ended_at IS NULL",
-        (route, reason, at, session_id),
+        " cuts = cuts + ?4, note_owed = iif(?4, note_owed, 1) WHERE id = ?1 AND NOT suspended"
+        " AND ended_at IS NULL"
+        " AND (?5 IS NULL OR id = (SELECT session_id FROM routes WHERE key = ?5))",
+        (session_id, reason, at, interrupted, route),
     )
     return bool(cursor.connection.changes())
 
 
-def clear_resume_pending(cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey) -> bool:
+def clear_resume_pending(
+    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey | None = None
+) -> bool:
+    """The only place that clears the mark. False if there is none, or the route does not point to
+    the session."""
     cursor.execute(
         "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL, note_owed = NULL,"
-        f" last_resume_marked_at = NULL WHERE id = {_ROUTE_TARGET} AND id = ?2 AND resume_pending",
-        (route, session_id),
+        " last_resume_marked_at = NULL WHERE id = ?1 AND resume_pending"
+        " AND (?2 IS NULL OR id = (SELECT session_id FROM routes WHERE key = ?2))",
+        (session_id, route),
     )
     return bool(cursor.connection.changes())
-
-
-def count_interruption(
-    cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: float
-) -> None:
-    """A turn of the session was cut, once more in a row. One that is suspended is not marked."""
-    cursor.execute(
-        "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1, resume_reason = ?2,"
-        " last_resume_marked_at = ?3 WHERE id = ?1 AND NOT suspended",
-        (session_id, reason, at),
-    )
 
 
 def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:

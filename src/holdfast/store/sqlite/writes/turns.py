@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import CallId, InboxId
+from holdfast.core.ids import CallId, InboxId, TurnId
 from holdfast.core.messages.inbox import InboxEnd, InboxState
 from holdfast.core.messages.transcript import (
     AssistantMessage,
@@ -15,6 +15,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.ports.store_commands import MarkResumePending
 from holdfast.core.sessions.session import initial_title
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnRowState, Usage
@@ -141,24 +142,34 @@ def resume_turn(cursor: apsw.Cursor, *, position: TurnPosition, note: NoteMessag
     seq = transcript.append_message(cursor, note, position)
     transcript.add_step(cursor, StepKind.NOTE, position, message_seq=seq)
     if crashed:
-        session_state.count_interruption(
-            cursor, position.session_id, reason="crash", at=position.at
+        session_state.mark_resume_pending(
+            cursor, position.session_id, reason="crash", at=position.at, interrupted=True
         )
     session_state.clear_pending_note(cursor, position.session_id)
-    _clear_exit_reason(cursor, position)
+    _write_exit_reason(cursor, position.turn_id, None)
 
 
-def leave_turn(cursor: apsw.Cursor, *, position: TurnPosition, reason: TurnExitReason) -> None:
-    """The process that runs it goes, and says how it leaves it. One that has asked a person by
-    now stands at a step boundary, whatever its process knew: the log has its question first."""
+def park_turn(cursor: apsw.Cursor, *, position: TurnPosition) -> None:
     _require_open(cursor, position)
-    if _waits_for_approval(cursor, position.turn_id):
-        reason = TurnExitReason.PARKED
-    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (reason.value, position.turn_id))
-    if reason is not TurnExitReason.PARKED:
-        session_state.count_interruption(
-            cursor, position.session_id, reason=reason.value, at=position.at
+    _write_exit_reason(cursor, position.turn_id, TurnExitReason.PARKED)
+
+
+def mark_resume_pending(cursor: apsw.Cursor, mark: MarkResumePending) -> bool:
+    """Mark a session, and leave the turn that the process is about to cut. One that has asked a
+    person by now stands at a step boundary, whatever its process knew: the log has its question
+    first."""
+    if mark.turn_id is None:
+        return session_state.mark_resume_pending(
+            cursor, mark.session_id, reason=mark.reason, at=mark.at, route=mark.route
         )
+    _require_open(cursor, TurnPosition(mark.session_id, mark.turn_id, mark.at))
+    if _waits_for_approval(cursor, mark.turn_id):
+        _write_exit_reason(cursor, mark.turn_id, TurnExitReason.PARKED)
+        return False
+    _write_exit_reason(cursor, mark.turn_id, TurnExitReason(mark.reason))
+    return session_state.mark_resume_pending(
+        cursor, mark.session_id, reason=mark.reason, at=mark.at, interrupted=True
+    )
 
 
 def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
@@ -174,11 +185,11 @@ def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
 def continue_turn(cursor: apsw.Cursor, *, position: TurnPosition) -> None:
     """Clear the exit reason: a later interruption counts as a new one."""
     _require_open(cursor, position)
-    _clear_exit_reason(cursor, position)
+    _write_exit_reason(cursor, position.turn_id, None)
 
 
-def _clear_exit_reason(cursor: apsw.Cursor, position: TurnPosition) -> None:
-    cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (position.turn_id,))
+def _write_exit_reason(cursor: apsw.Cursor, turn_id: TurnId, reason: TurnExitReason | None) -> None:
+    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (reason and reason.value, turn_id))
 
 
 def _exit_reason(cursor: apsw.Cursor, position: TurnPosition) -> str | None:
@@ -207,15 +218,15 @@ def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.suspend:
         _suspend(cursor, end)
         return
+    found = cursor.execute(
+        "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts)"
+        " WHERE id = ?3 RETURNING resume_pending",
+        (end.at, end.state is TurnRowState.ANSWERED, end.session_id),
+    ).fetchone()
     # Neither a turn that completed nor one that its user ended is ever to be resumed.
     settled = end.state in (TurnRowState.ANSWERED, TurnRowState.SUPERSEDED)
-    cursor.execute(
-        "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts),"
-        " resume_pending = iif(?3, NULL, resume_pending),"
-        " resume_reason = iif(?3, NULL, resume_reason), note_owed = iif(?3, NULL, note_owed),"
-        " last_resume_marked_at = iif(?3, NULL, last_resume_marked_at) WHERE id = ?4",
-        (end.at, end.state is TurnRowState.ANSWERED, settled, end.session_id),
-    )
+    if settled and found is not None and found[0]:
+        session_state.clear_resume_pending(cursor, end.session_id)
 
 
 def _suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
