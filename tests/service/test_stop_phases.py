@@ -4,9 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.gateway_harness import GatewayHarness
+from tests.support.stores import open_store
 
 from holdfast.config import load
+from holdfast.core.config.settings import BackupSettings
+from holdfast.core.errors import StoreError
+from holdfast.core.ports.store_commands import SetMeta
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
@@ -21,6 +26,7 @@ from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.thread import StatusThread
 from holdfast.service.handover import Handover
 from holdfast.service.intent import IntentFile
+from holdfast.service.maintenance import BackupCommand, BackupScheduler, Maintenance
 from holdfast.service.signals import SignalHandlers
 from holdfast.service.start import LaunchOptions, ProcessContext, StartedParts
 from holdfast.service.stop import ProcessStop
@@ -48,6 +54,55 @@ async def test_all_phases_but_the_drain_take_at_most_25_seconds(
     assert names[-3:] == ["record state", "release the lock", "ask for a successor"]
     bounded = [phase for phase in phases if phase.name not in ("drain", "ask for a successor")]
     assert sum(phase.seconds for phase in bounded) <= 25
+
+
+class BrokenStatistics:
+    """A recorder that cannot be closed."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None:
+        raise OSError("the disk is gone")
+
+
+async def fail_when_cancelled(started: asyncio.Event) -> None:
+    try:
+        started.set()
+        await asyncio.Event().wait()
+    finally:
+        raise ValueError("this task is broken")
+
+
+async def test_the_store_is_closed_if_maintenance_fails(
+    harness: GatewayHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C7: each handle is closed, whatever another one does; the phase reports what failed."""
+    starting = asyncio.create_task(asyncio.sleep(0))
+    stop = stop_of(harness, tmp_path, starting)
+    (close_store,) = [phase for phase in stop.phases() if phase.name == "close the store"]
+    store = open_store(tmp_path / "other.db")
+    await store.__aenter__()
+    maintenance = Maintenance(
+        store,
+        backups=BackupScheduler(
+            BackupSettings(every_hours=0),
+            folder=tmp_path,
+            maker=BackupCommand(tmp_path, folder=tmp_path, keep=1, environ={}),
+            wait_until_idle=asyncio.Event().wait,
+            clock=SystemClock(),
+        ),
+        minute_history=BrokenStatistics(),
+    )
+    maintenance.start()
+    running = asyncio.Event()
+    maintenance.add_task(fail_when_cancelled(running), name="broken")
+    await running.wait()
+    stop.started = StartedParts(store=store, maintenance=maintenance)
+    await run_phases([close_store], progress=lambda phase: None)
+    assert stop.started.store is None
+    with pytest.raises(StoreError):
+        await store.write(SetMeta(key="late", value="x"))
+    assert "the disk is gone" in caplog.text
 
 
 def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) -> ProcessStop:

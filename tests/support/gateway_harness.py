@@ -44,7 +44,7 @@ from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext
 from holdfast.gateway.accounts.connection import BackoffSettings, ConnectionPolicy
 from holdfast.gateway.agents.factory import AgentConfig
 from holdfast.gateway.agents.memory import MemoryManager
-from holdfast.gateway.app import FileStorage, Gateway
+from holdfast.gateway.app import FileStorage, Gateway, StoppableResources
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.tracing import MessageTracer
 from holdfast.testing.scripted_model import ScriptedModel
@@ -172,6 +172,7 @@ class GatewayHarness:
         self.service = ChatService()
         self.model = ScriptedModel()
         self.runners = NoRunners()
+        self.browsers: StoppableResources | None = None
         self.held_tools = {replay: HeldTool(replay, replay) for replay in ReplayClass}
         self.open_store: Callable[[Path], HomeStore] = open_store
         self.extra_platforms: list[Platform] = []
@@ -231,6 +232,7 @@ class GatewayHarness:
                 limits=self.memory_limits,
             ),
             runners=self.runners,
+            browsers=self.browsers,
             judge=self.judge,
             files=self.files,
             connection_policy=ConnectionPolicy(backoff=self.backoff),

@@ -560,6 +560,20 @@ async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
     assert (await harness.end_of(await harness.accept("and now?"))).text == "fine"
 
 
+async def test_an_agent_can_be_interrupted_in_its_second_turn(harness: GatewayHarness) -> None:
+    """A2, C3: each lease of one agent is a turn that can be stopped."""
+    harness.model.say("hello")
+    first = await harness.end_of(await harness.accept("hi"))
+    await wait_for_idle_lanes(harness)
+    accepted = await harness.accept("go")
+    await harness.model.wait_for_request(2)
+    agent = only_turn(harness).context.agent
+    assert agent is cached_agent(harness, session_of(first))
+    assert agent.interrupt("the machine is needed for something else")
+    ended = await harness.end_of(accepted)
+    assert "the machine is needed for something else" in ended.text
+
+
 async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(
     harness: GatewayHarness, until: Until
 ) -> None:

@@ -340,6 +340,20 @@ async def test_stopping_ends_idle_and_running_agents_once_each(
     assert len(harness.gateway.cache) == 0
 
 
+async def test_a_running_agent_that_is_not_in_the_cache_any_more_ends(
+    harness: GatewayHarness, provider: RecordingMemoryProvider
+) -> None:
+    """C5: /model has dropped its entry, and the turn that runs keeps its agent."""
+    await ask(harness, "hello", "hi")
+    session_id = await session_of(harness)
+    await harness.accept("work")
+    await harness.model.wait_for_request(2)
+    await harness.end_of(await harness.accept("/model another", busy_mode=None))
+    assert session_id not in harness.gateway.cache
+    await harness.stop()
+    assert provider.calls_to("on_session_end") == [(session_id,)]
+
+
 async def test_a_failing_session_end_does_not_block_the_others(
     harness: GatewayHarness, provider: RecordingMemoryProvider
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.gateway_harness import Call, GatewayHarness
+from tests.support.race_harness import RaceHarness
 from tests.support.stops import (
     note_texts,
     only_session_row,
@@ -17,6 +18,7 @@ from tests.support.stops import (
     wait_for_open_turns,
 )
 
+from holdfast.core.errors import IntakeClosed
 from holdfast.core.messages.transcript import ToolMessage, ToolOutcome, UserMessage
 from holdfast.core.turns.stop import StopKind
 from holdfast.core.turns.tool import ReplayClass
@@ -87,6 +89,79 @@ async def test_a_queued_message_is_not_started_during_the_drain(harness: Gateway
     request = await harness.model.wait_for_request(2)
     assert request.messages[-1] == UserMessage(text="second")
     assert note_texts(request.messages) == []
+
+
+async def test_no_message_is_accepted_during_the_drain(harness: GatewayHarness) -> None:
+    """C1, G1: the intake closes first, so that the platforms keep what arrives meanwhile."""
+    await restart_with_timeouts(harness, drain=LONG_TIMEOUT)
+    harness.say("work")
+    await harness.model.wait_for_request(1)
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
+    await wait_for_state(harness, "draining: 1 turn")
+    with pytest.raises(IntakeClosed):
+        await harness.accept("more")
+    harness.model.say("worked")
+    await stopping
+    await harness.start()
+    assert await harness.ledger() == {"answered": 1}
+
+
+@pytest.fixture
+async def starting_harness(tmp_path: Path) -> AsyncIterator[RaceHarness]:
+    """A session with history that has a message, and whose agent is being built until the read gate
+    of the store opens."""
+    harness = RaceHarness(tmp_path / "state.db")
+    set_stop_timeouts(harness, drain=LONG_TIMEOUT)
+    await harness.start()
+    harness.model.say("hello")
+    await harness.end_of(await harness.accept("hi"))
+    session_id = await harness.only_session()
+    harness.gateway.cache.drop(session_id)
+    harness.store.read_gate.close()
+    await harness.accept("and now?")
+    await harness.store.read_gate.reached.wait()
+    yield harness
+    harness.store.read_gate.go.set()
+    await harness.stop()
+
+
+async def test_a_session_that_is_starting_does_not_begin_in_the_drain(
+    starting_harness: RaceHarness,
+) -> None:
+    """C2, C3: also one with history; the successor runs its message without a note."""
+    harness = starting_harness
+    session_id = await harness.only_session()
+    lane = harness.gateway.lanes.get(session_id)
+    assert lane is not None and lane.task is not None and lane.state is LaneState.STARTING
+    harness.say("work", chat="other")
+    await harness.model.wait_for_request(2)
+    stopping = asyncio.create_task(stop_gateway(harness, StopKind.STOP))
+    await wait_for_state(harness, "draining: 1 turn")
+    harness.store.read_gate.go.set()
+    await lane.task
+    harness.model.say("worked")
+    stopped = await stopping
+    assert (stopped.interrupted, len(harness.model.requests)) == (0, 2)
+    await harness.start()
+    request = await harness.model.wait_for_request(3)
+    assert request.messages[-1] == UserMessage(text="and now?")
+    assert note_texts(request.messages) == []
+
+
+@pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.RESTART])
+async def test_a_session_that_is_starting_is_not_marked(
+    starting_harness: RaceHarness, kind: StopKind
+) -> None:
+    """F5, C3: nothing of it was cut, though it has a row that could be marked."""
+    harness = starting_harness
+    stopped = await stop_gateway(harness, kind, now=True)
+    assert stopped.interrupted == 0
+    harness.store.read_gate.go.set()
+    await harness.start()
+    request = await harness.model.wait_for_request(2)
+    assert note_texts(request.messages) == []
+    found = await only_session_row(harness)
+    assert (found.resume_pending, found.interruptions) == (False, 0)
 
 
 async def test_a_drain_timeout_interrupts_the_turn(harness: GatewayHarness) -> None:

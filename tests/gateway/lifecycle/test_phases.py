@@ -16,6 +16,7 @@ from tests.support.stops import (
     wait_for_open_turns,
 )
 
+from holdfast.core.ids import SessionId
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake
@@ -302,6 +303,38 @@ async def test_tools_are_killed_before_platforms_disconnect_if_turns_were_interr
     assert runner_events(recording_harness.states) == ["ended", "disconnect platforms", "ended"]
     recording_harness.model.say("done")
     await recording_harness.start()
+
+
+class StopRecordingBrowsers:
+    """Browsers that record among the phases when they are ended."""
+
+    name = "browser"
+
+    def __init__(self, states: list[str]) -> None:
+        self._states = states
+
+    async def end_session(self, session_id: SessionId) -> None: ...
+
+    async def end_all(self) -> None:
+        self._states.append("browsers ended")
+
+
+@pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.RESTART])
+async def test_browsers_end_before_platforms_disconnect_if_turns_were_interrupted(
+    harness: GatewayHarness, kind: StopKind
+) -> None:
+    """C4: with the other tools; a restart keeps the runners, but no browser."""
+    await harness.stop()
+    harness.browsers = StopRecordingBrowsers(harness.states)
+    await harness.start()
+    await harness.accept("work")
+    await harness.model.wait_for_request(1)
+    harness.states.clear()
+    await stop_gateway(harness, kind, now=True)
+    found = [s for s in harness.states if s in ("browsers ended", "disconnect platforms")]
+    assert found == ["browsers ended", "disconnect platforms", "browsers ended"]
+    harness.model.say("done")
+    await harness.start()
 
 
 async def test_on_the_graceful_path_only_the_last_sweep_runs(

@@ -36,7 +36,9 @@ class PlatformRegistry:
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,  # an account has another status, or is gone
     ) -> None:
-        self._platforms = {(p.name, p.account): p for p in platforms}
+        self._platforms: dict[tuple[str, str], Platform] = {
+            (p.name, p.account): p for p in platforms
+        }
         self._clock = clock
         self._on_change = on_change
         self._reachable_at: dict[tuple[str, str], float] = {}

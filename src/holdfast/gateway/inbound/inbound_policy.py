@@ -60,7 +60,7 @@ class GroupPolicy:
 
     def apply_settings(self, settings: Settings) -> None:
         """Apply the settings of the chats; the counts are kept."""
-        self._chats = dict(_configured_chats(settings))
+        self._chats: dict[tuple[str, str, str], ChatSettings] = dict(_configured_chats(settings))
 
     def check(self, inbound: Inbound, *, now: float) -> None:
         """Returns if the message is addressed to the agent. Raises `NotAddressed` if not, and

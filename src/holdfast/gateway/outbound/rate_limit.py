@@ -88,7 +88,9 @@ class AccountConnectivity:
     def __init__(self, platforms: PlatformRegistry, *, clock: Clock) -> None:
         self._platforms = platforms
         self._clock = clock
-        self._connected = {(p.name, p.account): asyncio.Event() for p in platforms}
+        self._connected: dict[tuple[str, str], asyncio.Event] = {
+            (p.name, p.account): asyncio.Event() for p in platforms
+        }
         self._gates: dict[tuple[str, str], RateGate] = {}
         self._unreachable_at: dict[tuple[str, str], float] = {}
         self._lost_one = asyncio.Event()
