@@ -1,6 +1,30 @@
 """Errors that a person reads: what failed, where, and what to do about it."""
 
+import errno
+import re
+
 from holdfast.core.text.translation import _
+
+_ERRNO = re.compile(r"\[Errno -?\d+\] ")
+_CONNECT_FAILURES = {
+    errno.ECONNREFUSED: "Connection refused",
+    errno.ETIMEDOUT: "Connection timed out",
+    errno.EHOSTUNREACH: "No route to host",
+    errno.ENETUNREACH: "Network is unreachable",
+}
+# asyncio's own text, which does not say the reason.
+_CONNECT_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed ")
+
+
+def without_errno(text: str) -> str:
+    """The text of an error for a person: `OSError` puts the number of its cause in front."""
+    if "[Errno " not in text:
+        return text
+    return _ERRNO.sub("", _CONNECT_FAILED.sub(_connect_failure, text))
+
+
+def _connect_failure(found: re.Match[str]) -> str:
+    return f"{_CONNECT_FAILURES.get(int(found[1]), 'Could not connect')} "
 
 
 class HoldfastError(Exception):
@@ -14,7 +38,7 @@ class HoldfastError(Exception):
     """
 
     def __init__(self, message: str, /, **values: object) -> None:
-        super().__init__(message.format_map(values) if values else message)
+        super().__init__(without_errno(message.format_map(values) if values else message))
         self._template = message
         self._values = values
 
@@ -25,7 +49,7 @@ class HoldfastError(Exception):
             name: value.for_person() if isinstance(value, HoldfastError) else value
             for name, value in self._values.items()
         }
-        return translated.format_map(values) if values else translated
+        return without_errno(translated.format_map(values) if values else translated)
 
 
 class StoreError(HoldfastError):

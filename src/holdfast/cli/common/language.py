@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 
 from holdfast.config.language import preferred_language
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, without_errno
 from holdfast.core.text.translation import ENGLISH, _, _n, current_language, set_catalogue
 from holdfast.system.languages import catalogue_for
 
@@ -75,7 +75,7 @@ def translate_help(text: str) -> str:
 
 def error_text(error: Exception) -> str:
     """An error in the current language; one that is not ours as it is."""
-    return error.for_person() if isinstance(error, HoldfastError) else str(error)
+    return error.for_person() if isinstance(error, HoldfastError) else without_errno(str(error))
 
 
 def split_help(text: str) -> list[tuple[str, str]]:

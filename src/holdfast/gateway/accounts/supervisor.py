@@ -12,6 +12,7 @@ from holdfast.core.errors import (
     ConnectRefused,
     SendError,
     Throttled,
+    without_errno,
 )
 from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.platform import Platform
@@ -279,5 +280,5 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 def _error_text(error: BaseException) -> str:
     """The text of an error; the name of its class if it has none."""
-    text = str(error).rstrip(".") or type(error).__name__
+    text = without_errno(str(error)).rstrip(".") or type(error).__name__
     return f"{text} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else text
