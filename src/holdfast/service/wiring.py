@@ -385,7 +385,8 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "last_hour": hour_stats(
                 context.status.minute_history.since(now - HOUR), now=now, prices=prices
-            )
+            ),
+            "currency": context.gateway.settings.gateway.currency,
         }
 
     def control_socket(

@@ -103,11 +103,13 @@ def test_a_size_is_in_a_suitable_unit(size: int, english: str, french: str) -> N
 def test_numbers_are_grouped_and_rounded_as_in_the_language() -> None:
     assert [fmt.format_count(n) for n in (950, 12_345, 1_500_000)] == ["950", "12.3 k", "1.5 M"]
     assert [fmt.format_number(12_345), fmt.format_number(1.25, 1)] == ["12,345", "1.2"]
-    assert (fmt.format_percent(0.631), fmt.format_money(1234.5)) == ("63%", "1,234.50")
+    assert (fmt.format_percent(0.631), fmt.format_money(1234.5, "")) == ("63%", "1,234.50")
+    assert [fmt.format_money(1234.5, c) for c in ("USD", "EUR")] == ["$1,234.50", "EUR 1,234.50"]
     with language("fr"):
         assert [fmt.format_count(n) for n in (950, 12_345)] == ["950", "12,3 k"]
         assert [fmt.format_number(12_345), fmt.format_number(1.25, 1)] == ["12 345", "1,2"]
-        assert (fmt.format_percent(0.631), fmt.format_money(1234.5)) == ("63 %", "1 234,50")
+        assert (fmt.format_percent(0.631), fmt.format_money(1234.5, "")) == ("63 %", "1 234,50")
+        assert fmt.format_money(1234.5, "EUR") == "1 234,50 €"
 
 
 def test_an_unknown_language_has_english_formats_and_an_unknown_region_those_of_its_language() -> (

@@ -142,10 +142,10 @@ def test_a_long_transcript_shows_the_usage_of_each_reply_and_turn(
     assert link.get_attribute("href").startswith("#/turns/turn_")
     reply = visitor.replies.last.locator(".usage-line")
     assert re.fullmatch(
-        r"scripted\s+1 s\s+900 read \(67% cached\)\s+40 written\s+0\.0021", reply.inner_text()
+        r"scripted\s+1 s\s+900 read \(67% cached\)\s+40 written\s+\$0\.0021", reply.inner_text()
     )
     head = page.locator(".session-head")
-    head.get_by_text("cost 0.").wait_for()
+    head.get_by_text("cost $0.").wait_for()
     take_picture(visitor, pictures_directory / "session.png")
     assert "simulated" in head.inner_text() and "person50" in head.inner_text()
     oldest = page.get_by_text("Go through all of it, step by step.")
@@ -291,3 +291,22 @@ def test_the_session_views_are_accessible(
     page.locator(".turn-line").get_by_text("1 step").wait_for()
     assert serious_violations(page, theme) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_costs_have_a_currency_and_aligned_digits(gateway: SpawnedGateway, visit: Visit) -> None:
+    """The currency is a setting, which applies without a restart."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    page.goto(f"{gateway.address}/#/turns")
+    cells = page.locator("td[data-label=Cost]")
+    cells.first.wait_for()
+    costs = [text for text in cells.all_inner_texts() if text.strip() != "–"]
+    assert costs
+    assert all(re.fullmatch(r"(< )?\$[\d,]+\.\d{4}", text.strip()) for text in costs), costs
+    assert "tabular-nums" in cells.first.evaluate(
+        "(node) => getComputedStyle(node).fontVariantNumeric"
+    )
+    visitor.fetch("PATCH", "/api/v1/config", data={"set": {"gateway.currency": "EUR"}})
+    page.reload()
+    page.locator("td[data-label=Cost]", has_text="€").first.wait_for()
+    visitor.fetch("PATCH", "/api/v1/config", data={"unset": ["gateway.currency"]})

@@ -104,7 +104,7 @@ def status_rows(document: StatusReport, *, now: float) -> Iterator[StatusRow]:
         (Row.TURNS, [_turns(snapshot, now)]),
         (Row.LAST_HOUR, [_last_hour(snapshot.last_hour)]),
         (Row.LATENCY, [_latency(snapshot.last_hour)]),
-        (Row.TOKENS, [_tokens(snapshot.last_hour)]),
+        (Row.TOKENS, [_tokens(snapshot.last_hour, snapshot.currency)]),
         (Row.OUTBOX, [_outbox(snapshot, now)]),
         (Row.JOBS, [_next_job(snapshot, now)]),
         (Row.PLATFORMS, (platform_text(each, now) for each in snapshot.platforms)),
@@ -175,7 +175,7 @@ def _latency(hour: HourStats) -> str:
     )
 
 
-def _tokens(hour: HourStats) -> str:
+def _tokens(hour: HourStats, currency: str) -> str:
     if not (hour.input_tokens or hour.output_tokens):
         return ""
     text = _("{input} in ({cached} cached), {output} out").format(
@@ -185,7 +185,8 @@ def _tokens(hour: HourStats) -> str:
     )
     if hour.cost is None:
         return text
-    return f"{text}, {_('cost {amount}').format(amount=format_money(hour.cost))}"
+    cost = _("cost {amount}").format(amount=format_money(hour.cost, currency))
+    return f"{text}, {cost}"
 
 
 def _outbox(snapshot: GatewaySnapshot, now: float) -> str:

@@ -37,6 +37,7 @@ DEFAULT_ACCOUNT = "default"  # of a platform: the account in the platform's own 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Currency = Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")]  # ISO 4217
 
 
 class CrashRecovery(StrEnum):
@@ -71,6 +72,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
     watch: bool = True  # changes of holdfast.toml or .env are applied automatically
+    currency: Currency = "USD"  # of [prices]
     language: str = ""  # of bot texts if the platform reports none; "": English
 
     @property

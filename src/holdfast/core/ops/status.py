@@ -167,6 +167,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     undeliverable: dict[str, int] = {}  # of those, for accounts that are not configured
     failures: Failures = Failures()
     last_hour: HourStats = HourStats()
+    currency: str = ""  # of its cost, and of all others; "": none is known
     agents: AgentCacheStatus = AgentCacheStatus()
     subagents: dict[str, int] = {}
     runs: int = 0  # job runs in progress

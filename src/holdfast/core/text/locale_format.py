@@ -127,9 +127,16 @@ def format_percent(share: float) -> str:
     return _plain(numbers.format_percent(share, locale=locale))
 
 
-def format_money(amount: float) -> str:
-    """`1,234.50`, without a currency: prices are configured as plain numbers."""
-    return format_number(amount, 2)
+def format_money(amount: float, currency: str) -> str:
+    """`$1,234.50` for USD, `EUR 1,234.50` for others; without a currency `1,234.50`."""
+    if not currency:
+        return format_number(amount, 2)
+    if (locale := _locale()) is None:
+        sign = "$" if currency == "USD" else f"{currency} "
+        return f"{sign}{format_number(amount, 2)}"
+    from babel import numbers  # noqa: PLC0415 - not for English
+
+    return _plain(numbers.format_currency(amount, currency, locale=locale))
 
 
 def format_yes_no(value: bool) -> str:

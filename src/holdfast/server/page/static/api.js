@@ -63,7 +63,11 @@ const query = (pairs) => {
 };
 
 export const api = {
-  status: () => call("GET", "/status"),
+  status: async () => {
+    const status = await call("GET", "/status");
+    document.documentElement.dataset.currency = status.currency; // of all costs (board/number_format.js)
+    return status;
+  },
   whoami: () => call("GET", "/whoami"),
   chart: (span) => call("GET", "/chart" + query({ span })),
   platforms: () => call("GET", "/platforms"),

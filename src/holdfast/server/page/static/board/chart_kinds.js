@@ -2,7 +2,7 @@
 import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { size } from "../view/times.js";
-import { money, percent, seconds, short } from "./number_format.js";
+import { percent, roundMoney, seconds, short } from "./number_format.js";
 
 const sum = (points, of) => points.reduce((total, point) => total + of(point), 0);
 const rounded = (number) => Number(number.toFixed(number < 10 ? 1 : 0));
@@ -37,7 +37,7 @@ export const KINDS = [
     summary: (points) => _("{read} read, {written} written", { read: short(sum(points, input)), written: short(sum(points, output)) }),
   },
   {
-    title: _("Cost"), unit: _("cost"), shape: "bars", least: 0.01, show: money,
+    title: _("Cost"), unit: _("cost"), shape: "bars", least: 0.01, show: roundMoney,
     series: [{ name: "", tone: "accent", of: ({ cost }) => cost }],
     summary: spent,
   },
@@ -88,5 +88,5 @@ function worst(title, name, show, floor, of) {
 
 function spent(points) {
   if (points.some(({ cost }) => cost === null)) return html`${_("A model has no price:")} <a href="#/settings/prices">${_("set it")}</a>`;
-  return _("{sum} in total", { sum: money(sum(points, ({ cost }) => cost)) });
+  return _("{sum} in total", { sum: roundMoney(sum(points, ({ cost }) => cost)) });
 }

@@ -4,15 +4,34 @@ import { count, lasted } from "../view/times.js";
 
 const SHORT = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 const PERCENT = new Intl.NumberFormat(locale, { style: "percent" });
-const MONEY = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const CENTS = new Intl.NumberFormat(locale, { maximumSignificantDigits: 2 });
 
 export { count };
 export const short = (number) => SHORT.format(number);
 export const percent = (share) => PERCENT.format(share);
 
-/** In the currency of the configured prices, which has no name. */
-export const money = (sum) => (sum > 0 && sum < 0.1 ? CENTS : MONEY).format(sum);
+const DIGITS = 4; // decimals of a cost: a turn often costs less than a cent
+const formats = new Map();
+
+/** Always with the same number of decimals, so that the digits of a column are aligned. */
+export function money(sum) {
+  const least = 10 ** -DIGITS;
+  if (sum > 0 && sum < least) return `< ${currencyFormat(DIGITS).format(least)}`;
+  return currencyFormat(DIGITS).format(sum);
+}
+
+/** For the axis of a chart. */
+export const roundMoney = (sum) => currencyFormat(sum >= 0.1 || sum === 0 ? 2 : DIGITS).format(sum);
+
+/** That of the configured prices (`gateway.currency`). */
+export const currency = () => document.documentElement.dataset.currency || "USD";
+
+function currencyFormat(digits) {
+  const key = `${currency()} ${digits}`;
+  if (!formats.has(key)) {
+    formats.set(key, new Intl.NumberFormat(locale, { style: "currency", currency: currency(), minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  }
+  return formats.get(key);
+}
 
 export function seconds(number) {
   if (number === 0) return _("{n} s", { n: count(0) });

@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { _ } from "../translation.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
+import { currency, money } from "./number_format.js";
 
 const PRICE_EXAMPLE = "0.00";
 const FIELDS = { input: _("Input"), output: _("Output"), cached: _("Cached input") };
@@ -17,7 +18,7 @@ export function Prices({ page, config, refresh }) {
   };
   return html`<section class="card flush" aria-labelledby="prices">
     <h2 id="prices">${_("Prices")}</h2>
-    <p class="quiet-text">${_("Price of a million tokens, in the currency you pay in. The costs of turns and sessions and the chart of costs use these prices at once, also for past usage.")}</p>
+    <p class="quiet-text">${_("Price of a million tokens, in {currency} (the setting {key}). The costs of turns and sessions and the chart of costs use these prices at once, also for past usage.", { currency: currency(), key: html`<code>gateway.currency</code>` })}</p>
     ${prices.size > 0 || editing === "" ? html`<div class="table rows prices"><table role="table" aria-label=${_("Prices")}>
       <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">${_("Model")}</th>
         ${Object.entries(FIELDS).map(([name, label]) => html`<th key=${name} role="columnheader" scope="col" class="figure">${label}</th>`)}
@@ -54,7 +55,7 @@ function Price({ page, model, price, change, onEdit }) {
     act: () => change({ unset: [keyOf(model)] }),
   } });
   return html`<tr role="row"><td role="cell" data-label=${_("Model")}><code>${model}</code></td>
-    ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}>${price[name] ?? html`<em title=${_("same as other input")}>–</em>`}</td>`)}
+    ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}>${price[name] !== undefined ? money(price[name]) : html`<em title=${_("same as other input")}>–</em>`}</td>`)}
     <td role="cell" data-label=""><span class="row-actions" data-changes>
       <button type="button" class="round small" title=${_("Change")} aria-label=${_("Change the price of {model}", { model })} onClick=${onEdit}><${Icon} name="pencil" /></button>
       <button type="button" class="round small" title=${_("Remove")} aria-label=${_("Remove the price of {model}", { model })} onClick=${remove}><${Icon} name="trash" /></button>
