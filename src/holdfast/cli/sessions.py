@@ -20,6 +20,7 @@ from holdfast.cli.common.output import (
     sanitize,
 )
 from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.source import chat_label
 from holdfast.core.messages.transcript import AssistantMessage, ToolMessage
 from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import _, _n
@@ -203,7 +204,8 @@ def _session_row(session: SessionView) -> tuple[str, ...]:
 
 
 def _chat_address(session: SessionView) -> str:
-    return f"{session.platform}:{sanitize(session.chat)}"
+    name = sanitize(chat_label(session.platform, session.chat))
+    return f"{session.platform}:{name}" if name else session.platform
 
 
 def _turn_counts(turns: list[TurnView]) -> str:

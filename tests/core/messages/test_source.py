@@ -11,9 +11,11 @@ from holdfast.core.messages.source import (
     ChatType,
     Source,
     build_session_key,
+    chat_label,
     is_shared,
     parse_route,
     speaker_name,
+    without_attached,
 )
 from holdfast.core.messages.transcript import UserMessage
 from holdfast.models.codecs.request import user_text
@@ -154,3 +156,25 @@ def test_a_user_name_cannot_make_a_message_look_like_a_system_note() -> None:
 def test_a_user_without_a_name_is_shown_by_id() -> None:
     nameless = msgspec.structs.replace(source(ChatType.GROUP), user_name=" \n ")
     assert speaker_name(nameless) == "ann"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("look\n\n[Attached, in the workspace: uploads/a.txt, uploads/b c.png]", "look"),
+        ("[Attached, in the workspace: uploads/a.txt, uploads/b c.png]", "a.txt, b c.png"),
+        ("[Attached, and not here: big.iso (it is larger than 20 MB)]", ""),
+        ("plain [Attached, not a line of ours", "plain [Attached, not a line of ours"),
+    ],
+)
+def test_the_line_about_attached_files_is_not_part_of_what_a_person_wrote(
+    text: str, written: str
+) -> None:
+    assert without_attached(text) == written
+
+
+def test_an_id_that_the_page_made_up_is_not_the_name_of_a_chat() -> None:
+    assert chat_label("web", "page-dfc96f0011223344") == ""
+    assert chat_label("web", "chat_5ed854ccee") == ""
+    assert chat_label("web", "standup") == "standup"
+    assert chat_label("irc", "page-dfc96f0011223344") == "page-dfc96f0011223344"

@@ -2,6 +2,7 @@
 
 import re
 
+from tests.server.page.accessibility import PHONE
 from tests.server.page.prompts import SUDO_COMMAND
 from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import SpawnedGateway
@@ -82,3 +83,25 @@ def test_a_background_subagent_asks_for_approval_in_the_chat_that_started_it(
     card.get_by_role("button", name="Run once").click()
     card.wait_for(state="hidden")
     visitor.page.locator(".note summary").get_by_text("has ended.").wait_for()
+
+
+def test_the_list_of_chats_shows_pending_approvals(gateway: SpawnedGateway, visit: Visit) -> None:
+    """Also that of a subagent that works in the background, while its chat is idle; and on a phone
+    before the list is open."""
+    visitor = visit(gateway)
+    page = visitor.page
+    visitor.send_and_wait("[text the first chat]")
+    visitor.send(f"/background {SUDO_COMMAND}")
+    page.get_by_role("form", name="Approval").wait_for()
+    visitor.new_chat()
+    asks = page.locator(".chat-link", has=page.locator(".asks"))
+    asks.get_by_text("the first chat").wait_for()
+    assert asks.get_by_role("img", name="waiting for a person").count() == 1
+    pending = page.get_by_role("link", name="1 approval is pending")
+    pending.wait_for()
+    visitor.set_screen(viewport=PHONE)
+    page.get_by_role("button", name="Open the list of chats: 1 approval is pending").click()
+    pending.click()
+    page.get_by_role("form", name="Approval").get_by_role("button", name="Deny").click()
+    page.get_by_role("form", name="Approval").wait_for(state="hidden")
+    page.get_by_role("button", name="Open the list of views", exact=True).wait_for()

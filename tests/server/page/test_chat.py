@@ -179,6 +179,70 @@ def test_a_failed_turn_says_why_then_and_after_a_reload(
     assert visitor.page.locator(".answer").count() == 0
 
 
+def test_a_failed_turn_can_be_retried_and_only_the_last_one(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.send("[status 400]")
+    failed = visitor.page.locator(".turn-end.failed")
+    retry = failed.get_by_role("button", name="Try again")
+    retry.wait_for()
+    before = len(gateway.model_requests("[status 400]"))
+    retry.click()
+    visitor.page.get_by_label("Undone", exact=True).wait_for()
+    visitor.page.locator(".chunk > .turn-end.failed").get_by_role("button").wait_for()
+    assert len(gateway.model_requests("[status 400]")) > before
+    visitor.send_and_wait("something else")
+    assert failed.count() == 2
+    assert retry.count() == 0
+
+
+def test_attached_files_are_shown_as_files_and_not_as_text(
+    gateway: SpawnedGateway, visit: Visit, tmp_path: Path
+) -> None:
+    """Also in the title of a chat that begins with them."""
+    visitor = visit(gateway)
+    page = visitor.page
+    file = tmp_path / "tide table.txt"
+    file.write_text("high at noon")
+    page.locator("input[type=file]").set_input_files([file])
+    page.locator(".attachments .filename").wait_for()
+    page.get_by_role("button", name="Send", exact=True).click()
+    shown = visitor.user_messages.locator(".attached")
+    shown.get_by_text("tide table.txt", exact=True).wait_for()
+    visitor.until_idle()
+    assert visitor.user_texts() == []
+    assert page.get_by_role("heading", level=1).inner_text() == "tide table.txt"
+    with page.expect_download() as download:
+        shown.get_by_role("link").click()
+    assert Path(download.value.path()).read_text() == "high at noon"
+    visitor.send_and_wait("[text so it is]")
+    page.reload()
+    shown.wait_for()
+    for place in (".user-message", ".sidebar", ".head"):
+        assert "Attached, in" not in page.locator(place).first.inner_text()
+
+
+def test_the_side_panel_can_be_closed_at_every_width(gateway: SpawnedGateway, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    visitor.send_and_wait("[text panel]")
+    page.get_by_role("button", name="Files").first.click()
+    close = page.get_by_role("button", name="Close the panel")
+    for width in (1400, 1120, 1000, 390):
+        visitor.set_screen(viewport={"width": width, "height": 800})
+        box = close.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0, width
+        assert box["x"] + box["width"] <= width, width
+        for name in ("Files", "People"):
+            tab = page.locator(".panel .tabs").get_by_role("button", name=name).bounding_box()
+            assert tab is not None
+            assert tab["x"] + tab["width"] <= box["x"] + 1, (name, width)
+    close.click()
+    close.wait_for(state="detached")
+
+
 def test_a_chat_is_renamed_exported_and_deleted(gateway: SpawnedGateway, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page

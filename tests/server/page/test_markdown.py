@@ -1,9 +1,14 @@
 """Markdown and code as the page shows them, drawn by the browser that will show them."""
 
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.page import showcase
+from tests.server.page.accessibility import PHONE
 from tests.server.page.visitor import Visit, Visitor
 from tests.support.gateway_process import SpawnedGateway
 
@@ -13,6 +18,7 @@ _DRAW = """async (text) => {
   const container = document.createElement("div");
   render(html`<${Markdown} text=${text} />`, container);
   for (const extra of container.querySelectorAll("button, figcaption")) extra.remove();
+  for (const node of container.querySelectorAll("[dir]")) node.removeAttribute("dir");
   for (const link of container.querySelectorAll("a")) {
     for (const name of ["title", "target", "rel"]) link.removeAttribute(name);
   }
@@ -185,3 +191,97 @@ def test_a_streaming_text_keeps_the_blocks_it_has_drawn(
         }"""
     )
     assert same
+
+
+_WIDE_TABLE = """\
+| configuration | throughput | recommendation | remarks |
+|---|---:|---|---|
+| eelgrass-deployment | 12,345 requests | everything | unconditionally |
+"""
+_HEBREW = "שלום עולם"
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"
+    "IQAAAABJRU5ErkJggg=="
+)
+
+
+def say_and_show(visitor: Visitor, *messages: dict[str, Any]) -> None:
+    """Opens an imported chat with these messages."""
+    body = showcase.import_body(_HEBREW, list(messages), time.time())
+    session = visitor.fetch("POST", "/api/v1/sessions/import", data=body).json()["id"]
+    visitor.open_chat(session)
+    visitor.replies.first.wait_for()
+
+
+def test_a_table_scrolls_on_a_phone_and_its_words_stay_whole(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=PHONE)
+    say_and_show(visitor, {"type": "assistant", "text": _WIDE_TABLE})
+    table = visitor.page.locator(".prose .table")
+    assert table.evaluate("node => node.scrollWidth > node.clientWidth")
+    for word in ("throughput", "recommendation", "unconditionally"):
+        lines = visitor.page.get_by_text(word, exact=True).evaluate(
+            """(cell) => {
+              const range = document.createRange();
+              range.selectNodeContents(cell);
+              return range.getClientRects().length;
+            }"""
+        )
+        assert lines == 1, word
+    assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_text_from_right_to_left_is_shown_so_wherever_people_and_agents_write(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    reply = f"{_HEBREW}\n\n- {_HEBREW}\n\n> {_HEBREW}\n\n```\n{_HEBREW}\n```\n\nand English"
+    say_and_show(visitor, {"type": "user", "text": _HEBREW}, {"type": "assistant", "text": reply})
+    page = visitor.page
+    direction = "node => getComputedStyle(node).direction"
+    prose = ".reply .prose >"
+    for shown in (".message-text", f"{prose} p", f"{prose} ul", f"{prose} blockquote", ".head h1"):
+        assert page.locator(shown).first.evaluate(direction) == "rtl", shown
+    assert page.locator(".chat-link .title").first.evaluate(direction) == "rtl"
+    assert page.locator(".reply pre").evaluate(direction) == "ltr"
+    assert page.locator(f"{prose} p").last.evaluate(direction) == "ltr"
+    visitor.message_box.fill(_HEBREW)
+    assert visitor.message_box.evaluate(direction) == "rtl"
+
+
+def test_pictures_and_files_of_the_workspace_are_shown_and_linked(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    write = f"echo {_PIXEL} | base64 -d > chart.png; echo kelp > 'the report.txt'"
+    call = json.dumps({"command": write})
+    visitor.send_and_wait(f"[tool terminal {call}] [then] [text written]")
+    session = page.url.rpartition("/")[2]
+    page.evaluate(
+        """async (session) => {
+          const { html, render } = await import("/page/vendor/preact-htm.module.js");
+          const { Markdown, Workspace } = await import("/page/view/markdown.js");
+          const text = "![a chart](chart.png) ![again](/workspace/chart.png) ![none](gone.png) "
+            + "[report](the%20report.txt) [bad](javascript:alert(1)) [up](../state.db) "
+            + "![far](https://x.org/a.png)";
+          const prose = document.createElement("div");
+          prose.id = "drawn";
+          document.querySelector(".column").append(prose);
+          const drawn = html`<${Markdown} text=${text} />`;
+          render(html`<${Workspace.Provider} value=${session}>${drawn}<//>`, prose);
+        }""",
+        session,
+    )
+    box = page.locator("#drawn")
+    box.get_by_text("🖼 none").wait_for()
+    pictures = box.locator("img")
+    assert pictures.count() == 2
+    loaded = "nodes => nodes.every((node) => node.complete && node.naturalWidth === 1)"
+    assert pictures.evaluate_all(loaded)
+    with page.expect_download() as download:
+        box.get_by_role("link", name="report").click()
+    assert Path(download.value.path()).read_text() == "kelp\n"
+    assert box.locator(".no-link").all_inner_texts() == ["bad", "up"]
+    assert box.get_by_role("link", name="🖼 far").count() == 1

@@ -20,6 +20,7 @@ from holdfast.cli.status.rows import (
     status_rows,
     transition_lines,
 )
+from holdfast.core.messages.source import chat_label
 from holdfast.core.ops.status import ProblemLevel, StatusReport, TurnStatus
 from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.core.text.translation import _
@@ -93,7 +94,7 @@ def _turn_row(turn: TurnStatus, now: float) -> tuple[str, ...]:
         str(turn.step),
         sanitize(", ".join(turn.tools)) or "-",
         str(turn.queued or "-"),
-        sanitize(f"{turn.platform} {turn.chat}"),
+        sanitize(f"{turn.platform} {chat_label(turn.platform, turn.chat)}".rstrip()),
     )
 
 

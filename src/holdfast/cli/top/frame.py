@@ -21,6 +21,7 @@ from holdfast.cli.status.command import describe_down, parse_status, status_exit
 from holdfast.cli.status.rows import Row, more_text, platform_text, status_rows, transition_lines
 from holdfast.cli.status.view import headline, problem_lines, status_fields, turn_table
 from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.source import chat_label
 from holdfast.core.ops.status import AccountStatus, HourStats, StatusReport, TurnStatus
 from holdfast.core.text.locale_format import format_duration, format_time, format_time_of_day
 from holdfast.core.text.translation import N_, _, _n
@@ -306,7 +307,7 @@ def _details(turn: TurnStatus, now: float) -> RenderableType:
     fields = [
         (_("turn"), turn.turn),
         (_("session"), turn.session),
-        (_("where"), f"{turn.platform} {turn.chat}"),
+        (_("where"), f"{turn.platform} {chat_label(turn.platform, turn.chat)}".rstrip()),
         (_("state"), state),
         (_("step"), str(turn.step)),
         (_("tools"), ", ".join(turn.tools) or _("none")),

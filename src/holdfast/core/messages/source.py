@@ -1,5 +1,6 @@
 """The source of a message, its session key, and the quotes and attachments of a message."""
 
+import re
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -18,6 +19,27 @@ _MAX_QUOTE_LENGTH = 1000  # characters; the person who replies has seen the whol
 
 ATTACHED_PREFIX = "[Attached, "
 """Beginning of the line behind a message's text that names its attached files."""
+_GENERATED_CHAT = re.compile(r"page-[0-9a-f]{16}|chat_[0-9a-f]+")  # by the page, and by its API
+_ATTACHED_LINE = re.compile(
+    r"^\[Attached, (?:in the workspace: (.*)|and not here: .*)\]$", re.MULTILINE
+)
+
+
+def chat_label(platform: str, chat: str) -> str:
+    """A chat as people see it, behind the name of its platform if that is not clear. A chat of the
+    page has no name of its own, unless a program opened it by one: its id is left out."""
+    if platform == "web" and _GENERATED_CHAT.fullmatch(chat):
+        return ""
+    return chat
+
+
+def without_attached(text: str) -> str:
+    """A message as its author wrote it. If that is nothing, the names of the stored files."""
+    if ATTACHED_PREFIX not in text:
+        return text
+    written = _ATTACHED_LINE.sub("", text).strip()
+    paths = ", ".join(found for found in _ATTACHED_LINE.findall(text) if found)
+    return written or ", ".join(path.rpartition("/")[2] for path in paths.split(", "))
 
 
 class ChatType(StrEnum):

@@ -8,7 +8,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.jobs.job import Job, JobChange, JobId, NewJob, RunPlan
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxRow
 from holdfast.core.messages.outbox import Address, NewDelivery, QuietChat
-from holdfast.core.messages.source import Source
+from holdfast.core.messages.source import Source, without_attached
 from holdfast.core.messages.transcript import (
     CompactionMessage,
     Message,
@@ -34,10 +34,11 @@ MAX_TITLE_LENGTH = 80
 
 
 def initial_title(messages: Iterable[Message]) -> str:
-    """The first line of the first user message; used until a better title is known."""
+    """The first line of the first user message, or the names of its files; used until a better
+    title is known."""
     for message in messages:
-        if isinstance(message, UserMessage) and (text := message.text[:400].strip()):
-            return truncate_title(text.splitlines()[0])
+        if isinstance(message, UserMessage) and (text := without_attached(message.text).strip()):
+            return truncate_title(text[:400].splitlines()[0])
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
+from holdfast.core.messages.source import without_attached
 from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import AddAuxiliaryUsage, ReplaceSessionTitle
@@ -96,7 +97,7 @@ def _is_first(messages: list[Message]) -> bool:
 
 
 def _title_prompt(messages: tuple[Message, ...]) -> str:
-    asked = next(m.text for m in messages if isinstance(m, UserMessage))
+    asked = next(without_attached(m.text) for m in messages if isinstance(m, UserMessage))
     answers = [m.text for m in messages if isinstance(m, AssistantMessage) and m.text]
     answer = answers[-1] if answers else ""
     return (

@@ -90,6 +90,7 @@ def approval_view(row: Approval) -> ApprovalView:
     return ApprovalView(
         id=row.id,
         session_id=row.session_id,
+        asked_in=row.asked_in,
         turn_id=row.turn_id,
         number=row.number,
         tool=row.tool,

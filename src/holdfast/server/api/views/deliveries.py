@@ -6,12 +6,15 @@ import msgspec
 
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.outbox import (
+    Address,
     DeliveryBlocker,
     DeliveryKind,
     DeliveryRow,
     DeliveryState,
     DeliveryStatus,
 )
+from holdfast.core.messages.source import chat_label
+from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.notify.chat_addresses import format_chat
 
 LONGEST_TEXT = 100_000  # characters; it is split into as many messages as its platform needs
@@ -49,10 +52,15 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
 
 
+def _shown_chat(address: Address) -> str:
+    named = chat_label(address.platform, address.chat_id)
+    return format_chat(address) if named else platform_label(address.platform)
+
+
 def delivery_view(row: DeliveryRow) -> DeliveryView:
     return DeliveryView(
         id=row.id,
-        to=format_chat(row.address),
+        to=_shown_chat(row.address),
         account=row.address.account,
         state=row.state,
         attempts=row.attempts,

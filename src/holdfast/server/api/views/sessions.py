@@ -22,6 +22,7 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     session_id: str
+    asked_in: str  # the session in which it can be answered: a subagent's is that of its parent
     turn_id: str
     number: int  # among those of its turn
     tool: str

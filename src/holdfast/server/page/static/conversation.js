@@ -131,6 +131,11 @@ export class Conversation extends Observable {
     await api.stop(this.id);
   }
 
+  /** Answers the last message again. */
+  retry() {
+    this.outbox.add({ session: this.id, text: "/retry" });
+  }
+
   /** The gateway accepted a message; its end may have been streamed before that. */
   accepted({ id }) {
     if (this.#ended.has(id)) this.#settle({ id });
@@ -351,6 +356,10 @@ function agentText(text) {
 function isCommand({ text }) {
   return text.startsWith("/") && agentText(text) === text;
 }
+
+export const OURS = ["web", "api"]; // platforms whose chats the page can write in
+
+export const writable = ({ current, platform }) => current && OURS.includes(platform);
 
 export function busy(session) {
   return session !== null && session.state !== "idle";

@@ -126,7 +126,7 @@ function tableAt(lines, at) {
   const head = cells(lines[at]);
   const align = cells(lines[at + 1]).map((cell) => {
     const [left, right] = [cell.startsWith(":"), cell.endsWith(":")];
-    return right ? (left ? "center" : "right") : "left";
+    return right ? (left ? "center" : "right") : left ? "left" : "start";
   });
   let next = at + 2;
   while (next < lines.length && lines[next].includes("|") && !BLANK.test(lines[next])) next += 1;

@@ -4,6 +4,7 @@ import { Chats } from "./chats.js";
 import { Conversation } from "./conversation.js";
 import { Observable } from "./observable.js";
 import { Outbox } from "./outbox.js";
+import { PendingApprovals } from "./pending_approvals.js";
 import { ChangeNotifier } from "./change_notifier.js";
 import { decoded, parseAddress, VIEWS } from "./views.js";
 import { _ } from "./translation.js";
@@ -25,6 +26,7 @@ export class Page extends Observable {
     this.viewState = new Map(); // by view: state that is restored when one comes back to it
     this.chatAddress = "#/new"; // the address to return to from the dashboard
     this.changes = new ChangeNotifier();
+    this.pending = new PendingApprovals(this.changes, () => !this.view && !document.hidden && !this.loggedOut);
     this.audits = new ChangeNotifier(); // separate, because every tool call adds a row
     this.seek = null;
     this.newName = null; // the name of a new chat; null while a chat is open

@@ -159,6 +159,24 @@ function closingMark(text, from, mark, char) {
   return -1;
 }
 
+/**
+ * The path of a file in the workspace, if the address of a link or picture is one: a relative path, or a path
+ * where an agent sees the workspace of its session; else null.
+ */
+export function workspacePath(href, session) {
+  const own = `/${session}/`;
+  let path = href.replace(/^(?:sandbox|file):(?:\/\/)?(?=\/)/i, "");
+  if (path.startsWith("/workspace/")) path = path.slice("/workspace/".length);
+  else if (path.startsWith("/") && path.includes(own)) path = path.slice(path.indexOf(own) + own.length);
+  path = path.replace(/^(?:\.\/)+/, "");
+  if (!path || /^[a-z][a-z0-9+.-]*:|^[/#?]|^www\.|(?:^|\/)\.\.(?:\/|$)/i.test(path)) return null;
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
 const WAYS = new Set(["http:", "https:", "mailto:"]);
 
 /** The normalised address, or null if its scheme is not safe. */

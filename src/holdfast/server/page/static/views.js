@@ -1,14 +1,13 @@
 // The views of the dashboard, in the order of the navigation: a module in board/ that exports
 // `View`, and a line here. Its name is its address, and it is loaded when it is first opened.
 // `waiting` returns how many items wait for a decision, for the badge in the navigation.
-import { api } from "./api.js";
 import { _ } from "./translation.js";
 
 export const VIEWS = {
   overview: { label: _("Overview"), icon: "gauge", load: () => import("./board/overview.js") },
   sessions: { label: _("Sessions"), icon: "bubbles", load: () => import("./board/sessions.js") },
   turns: { label: _("Turns"), icon: "bars", load: () => import("./board/turns.js") },
-  approvals: { label: _("Approvals"), icon: "shield", waiting: countApprovals, load: () => import("./board/approvals.js") },
+  approvals: { label: _("Approvals"), icon: "shield", waiting: ({ pending }) => pending.number, load: () => import("./board/approvals.js") },
   processes: { label: _("Processes"), icon: "pulse", load: () => import("./board/processes.js") },
   platforms: { label: _("Platforms"), icon: "plug", load: () => import("./board/platforms.js") },
   outbox: { label: _("Outbox"), icon: "outbox", load: () => import("./board/outbox.js") },
@@ -18,10 +17,6 @@ export const VIEWS = {
   settings: { label: _("Settings"), icon: "sliders", load: () => import("./board/settings.js") },
   restarts: { label: _("Restarts"), icon: "again", load: () => import("./board/restarts.js") },
 };
-
-async function countApprovals() {
-  return (await api.approvals({ pending: true, limit: 100 })).length;
-}
 
 export const FIRST = "overview";
 

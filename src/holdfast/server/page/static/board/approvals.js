@@ -14,10 +14,10 @@ const EVERY = 5; // seconds; no event announces the approval request of a subage
 const MOST = 100;
 
 const ENDS = {
-  denied: [_("denied"), "bad"],
-  expired: [_("expired without an answer"), ""],
+  denied: [_("denied"), "denied"],
+  expired: [_("expired without an answer"), "paused"],
   undeliverable: [_("could not be delivered to anyone"), "bad"],
-  withdrawn: [_("withdrawn: its turn ended first"), ""],
+  withdrawn: [_("withdrawn: its turn ended first"), "paused"],
 };
 const SCOPES = { once: _("approved once"), session: _("approved for its chat"), always: _("always approved") };
 
@@ -68,10 +68,10 @@ function columns(page) {
 }
 
 function What({ command, reason, comment, turn_id }) {
-  return html`<code class="excerpt">${command}</code><small>${reason} <a href=${turnAddress(turn_id)}>${_("Timeline")}</a></small>${comment && html`<small>“${comment}”</small>`}`;
+  return html`<code class="excerpt">${command}</code><small>${reason} <a href=${turnAddress(turn_id)}>${_("Timeline")}</a></small>${comment && html`<small dir="auto">“${comment}”</small>`}`;
 }
 
 function How({ state, scope, ended_at }) {
-  const [label, tone] = state === "approved" ? [SCOPES[scope] ?? scope, ""] : ENDS[state] ?? [state, ""];
-  return html`<span class=${tone}>${label}</span>${ended_at && html`<small><${Moment} at=${ended_at} /></small>`}`;
+  const [label, tone] = state === "approved" ? [SCOPES[scope] ?? scope, "good"] : ENDS[state] ?? [state, "paused"];
+  return html`<span class=${`badge ${tone}`}>${label}</span>${ended_at && html`<small><${Moment} at=${ended_at} /></small>`}`;
 }

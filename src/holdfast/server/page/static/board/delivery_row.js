@@ -10,12 +10,12 @@ import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
 const STATES = {
-  streaming: [_("being written"), ""],
-  pending: [_("waiting"), ""],
-  sending: [_("being sent"), ""],
+  streaming: [_("being written"), "running"],
+  pending: [_("waiting"), "waiting"],
+  sending: [_("being sent"), "running"],
   sent: [_("sent"), "good"],
   failed: [_("failed"), "bad"],
-  unknown: [_("unknown"), ""],
+  unknown: [_("unknown"), "uncertain"],
 };
 
 export const deliveryColumns = (page, refresh) => [
@@ -34,7 +34,7 @@ function To({ to, account }) {
 
 function What({ state, text, kind, file, error, remedy, session_id, turn_id }) {
   return html`
-    <span class="excerpt">${file && html`<code>${file}</code> `}${text || html`<em>${DELIVERY_KINDS[kind] ?? kind}</em>`}</span>
+    <span class="excerpt" dir="auto">${file && html`<code>${file}</code> `}${text || html`<em>${DELIVERY_KINDS[kind] ?? kind}</em>`}</span>
     ${error && html`<small class=${state === "sent" ? "" : "problem"}>${error}</small>`}
     ${remedy && html`<small>${withCode(remedy)}</small>`}
     ${session_id && html`<small class="inline-links"><span>${DELIVERY_KINDS[kind] ?? kind}</span>

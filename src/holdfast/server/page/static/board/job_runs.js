@@ -22,7 +22,7 @@ export function RunState({ state }) {
   return html`<span class=${`badge ${LOOKS[state] ?? ""}`}>${STATES[state] ?? state}</span>`;
 }
 
-const LOOKS = { answered: "good", failed: "bad", running: "good", stopped: "paused", skipped: "paused", forgotten: "paused" };
+const LOOKS = { answered: "good", failed: "bad", running: "running", waiting: "waiting", stopped: "paused", skipped: "paused", forgotten: "paused" };
 const COLUMNS = [
   { name: "due", label: _("When"), of: ({ due_at }) => html`<${Moment} at=${due_at} />` },
   { name: "cause", label: _("Reason"), of: ({ cause }) => CAUSES[cause] ?? cause },
@@ -38,7 +38,7 @@ export function JobRuns({ runs }) {
 
 function RunResult({ text, reason, session_id, turn_id }) {
   return html`
-    ${text && html`<span class="excerpt">${text}</span>`}
+    ${text && html`<span class="excerpt" dir="auto">${text}</span>`}
     ${reason && html`<small class="problem">${reason}</small>`}
     ${session_id && html`<small class="inline-links"><span>${_("session {session}", { session: html`<${SessionLink} id=${session_id} />` })}</span>
       ${turn_id && html`<span>${_("turn {turn}", { turn: html`<${TurnLink} id=${turn_id} />` })}</span>`}</small>`}`;

@@ -64,7 +64,7 @@ function Teaching() {
 }
 
 function Job({ id, name, text }) {
-  return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="excerpt">${text}</small>`}`;
+  return html`<a href=${`#/jobs/${id}`} dir="auto">${name}</a>${text !== name && html`<small class="excerpt" dir="auto">${text}</small>`}`;
 }
 
 export function LastRun({ last_run }) {

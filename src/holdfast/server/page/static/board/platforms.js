@@ -63,16 +63,25 @@ const ACTS = {
   pause: { label: _("Pause"), busy: _("Pausing…"), of: (account) => _("Pause {account}", { account }) },
 };
 
+/** What a person who asked for a check or a connection wants to know; `error` of the account is above it. */
+function resultOf({ connected }) {
+  const values = { time: moment(Date.now() / 1000) };
+  return connected
+    ? { text: _("Checked {time}: it is connected and answers.", values), failed: false }
+    : { text: _("Checked {time}: it is not connected.", values), failed: true };
+}
+
 function Acts({ account, title, refresh }) {
   const [acting, setActing] = useState("");
-  const [problem, setProblem] = useState("");
+  const [result, setResult] = useState({ text: "", failed: false });
   const act = async (verb) => {
     setActing(verb);
+    setResult({ text: "", failed: false });
     try {
-      await api.account(account.name, account.account, verb);
-      setProblem("");
+      const found = await api.account(account.name, account.account, verb);
+      setResult(verb === "pause" ? { text: "", failed: false } : resultOf(found));
     } catch (failure) {
-      setProblem(failure.message);
+      setResult({ text: failure.message, failed: true });
     }
     setActing("");
     await refresh();
@@ -81,7 +90,7 @@ function Acts({ account, title, refresh }) {
     onClick=${() => act(verb)}>${acting === verb ? busy : label}</button>`;
   const paused = account.state === "paused";
   return html`
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <p class=${result.failed ? "problem act-result" : "act-result"} role="status">${result.text}</p>
     <p class="actions" data-changes>
       ${!paused && button("check", ACTS.check)}
       ${paused || account.state === "blocked" || account.state === "retrying" ? button("resume", ACTS.resume) : null}

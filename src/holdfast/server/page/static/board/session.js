@@ -1,4 +1,5 @@
 // A session: its transcript with usage, and its actions.
+import { OURS } from "../conversation.js";
 import { useObservable } from "../observable.js";
 import { _ } from "../translation.js";
 import { html, useEffect, useMemo } from "../vendor/preact-htm.module.js";
@@ -50,7 +51,6 @@ function Speaking({ page, conversation, session }) {
     onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`;
 }
 
-const OURS = ["web", "api"]; // platforms on which the operator is a user of the chat
 const INTERNAL = "internal"; // where agents work for other agents, and jobs
 
 function whyClosed({ current, suspended, platform }) {

@@ -9,7 +9,7 @@ import { iso, moment, when } from "../view/times.js";
 import { money, short } from "./number_format.js";
 import { SessionActions } from "./session_actions.js";
 import { SessionLink } from "./session_link.js";
-import { person, SessionState } from "./session_state.js";
+import { chatName, person, SessionState } from "./session_state.js";
 
 export function SessionHead({ page, conversation, session }) {
   const [notice, setNotice] = useState({ text: "", failed: false });
@@ -21,7 +21,7 @@ export function SessionHead({ page, conversation, session }) {
   return html`<header class="session-head">
     <div class="between">
       <a class="round" href="#/sessions" title=${_("All sessions")} aria-label=${_("All sessions")}><${Icon} name="left" /></a>
-      <h2>${session.title || _("New chat")}</h2>
+      <h2 dir="auto">${session.title || _("New chat")}</h2>
       <${SessionState} session=${{ ...session, summary }} />
       <span class="gap"></span>
       <${SessionActions} page=${page} conversation=${conversation} session=${session} notify=${notify} />
@@ -41,10 +41,10 @@ function useSummary(page, session) {
 }
 
 function Facts({ session, summary }) {
-  const { platform, chat, created_at, messages, model, previous, auto_reset_reason } = session;
+  const { platform, created_at, messages, model, previous, auto_reset_reason } = session;
   const { input_tokens = 0, output_tokens = 0 } = summary?.usage ?? {};
   return html`<p class="facts">
-    <span><span class="platform">${platform}</span> ${chat}</span>
+    <span><span class="platform">${platform}</span> ${chatName(session)}</span>
     ${summary?.owner && html`<span>${_("of {person}", { person: person(summary.owner, platform) })}</span>`}
     <span>${_("since {time}", { time: html`<time datetime=${iso(created_at)} title=${moment(created_at)}>${when(created_at)}</time>` })}</span>
     <span>${_n("{n} record", "{n} records", messages)}</span>

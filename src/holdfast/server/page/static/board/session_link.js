@@ -11,5 +11,5 @@ export const titleOf = (page, sessionId) => page.chats.sessions.find(({ id }) =>
 
 /** `title`: without it, the end of the id is shown. */
 export function SessionLink({ id, title = "" }) {
-  return html`<a class="session-link" href=${sessionAddress(id)} title=${title ? id : _("Session {id}", { id })}>${title || `…${id.slice(-TELLING)}`}</a>`;
+  return html`<a class="session-link" dir="auto" href=${sessionAddress(id)} title=${title ? id : _("Session {id}", { id })}>${title || `…${id.slice(-TELLING)}`}</a>`;
 }

@@ -19,6 +19,9 @@ export function SessionState({ session }) {
   return html`<span class=${`session-state ${tone}`}>${label}</span>${queued > 0 && html` <span class="queued">+${_n("{n} queued", "{n} queued", queued)}</span>`}`;
 }
 
+/** The name of a chat; "" for an id that the page or its API made up (`chat_label` of the gateway). */
+export const chatName = ({ platform, chat }) => (platform === "web" && /^(?:page-[0-9a-f]{16}|chat_[0-9a-f]+)$/.test(chat) ? "" : chat);
+
 /** An owner is `platform:account:person`; beside its platform, the last part is enough. */
 export function person(owner, platform) {
   if (!owner) return "";

@@ -10,7 +10,7 @@ import { count, money, short } from "./number_format.js";
 import { Choice, TextFilter } from "./filters.js";
 import { sessionAddress } from "./session_link.js";
 import { SessionRows } from "./session_rows.js";
-import { person, SessionState } from "./session_state.js";
+import { chatName, person, SessionState } from "./session_state.js";
 import { useStableRow, useWindow } from "./virtual_list.js";
 
 export { Opened } from "./session.js";
@@ -109,10 +109,11 @@ function useScrollPosition(box, list) {
 }
 
 const Row = memo(function Row({ row, rowIndex }) {
-  const { id, title, platform, chat, active_at, summary } = row;
+  const { id, title, platform, active_at, summary } = row;
+  const name = chatName(row);
   return html`<div role="row" aria-rowindex=${rowIndex}>
-    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || _("New chat")}</a><small>${lastText(summary)}</small></span>
-    <span role="cell" class="where" title=${summary?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(summary?.owner, platform)}</small></span>
+    <span role="cell" class="title"><a dir="auto" href=${sessionAddress(id)}>${title || _("New chat")}</a><small dir="auto">${lastText(summary)}</small></span>
+    <span role="cell" class="where" title=${summary?.owner ?? name}><span class="platform">${platform}</span> ${name}<small>${person(summary?.owner, platform)}</small></span>
     <span role="cell" class="state"><${SessionState} session=${row} /></span>
     <span role="cell" class="figure tokens" title=${summary && tokens(summary.usage)}>${summary ? short(all(summary.usage)) : ""}</span>
     <span role="cell" class="figure cost">${summary?.cost == null ? "" : money(summary.cost)}</span>

@@ -18,7 +18,7 @@ export const LEFT = {
 
 export function StateBadge({ turn }) {
   const { state, waiting_for_approval, resumed } = turn;
-  return html`<span class=${`badge ${waiting_for_approval ? "" : TONES[state] ?? ""}`}>${stateText(turn)}</span>
+  return html`<span class=${`badge ${waiting_for_approval ? "waiting" : TONES[state] ?? ""}`}>${stateText(turn)}</span>
     ${resumed > 0 && html` <small class="over">${_n("over {n} restart", "over {n} restarts", resumed)}</small>`}`;
 }
 

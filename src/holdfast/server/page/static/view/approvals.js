@@ -52,7 +52,7 @@ export function Card({ approval, onAnnounce, onAnswered, children }) {
         <button type="button" class="quiet" disabled=${sending} onClick=${yes("always")}
           title=${_("Also allows similar commands from now on")}>${_("Always allow")}</button>`}
       <span class="deny-form">
-        <input type="text" maxlength="2000" value=${comment} disabled=${sending} aria-label=${_("Reason (optional)")}
+        <input type="text" dir="auto" maxlength="2000" value=${comment} disabled=${sending} aria-label=${_("Reason (optional)")}
           placeholder=${_("Reason (optional)")} onInput=${(event) => setComment(event.currentTarget.value)} />
         <button type="submit" class="quiet deny" disabled=${sending}>${_("Deny")}</button>
       </span>

@@ -39,6 +39,24 @@ function read(file) {
   });
 }
 
+const ATTACHED = /^\[Attached, (in the workspace: |and not here: )(.*)\]$/;
+
+/**
+ * The text of a message as its author wrote it, and its attachments: the paths of the stored ones, and notes
+ * about the others. The gateway names them in lines of the text, for the agent.
+ */
+export function splitAttachments(text) {
+  if (!text.includes("[Attached, ")) return { text, paths: [], missing: [] };
+  const [lines, paths, missing] = [[], [], []];
+  for (const line of text.split("\n")) {
+    const found = ATTACHED.exec(line);
+    if (!found) lines.push(line);
+    else if (found[1].startsWith("in")) paths.push(...found[2].split(", "));
+    else missing.push(found[2]);
+  }
+  return paths.length || missing.length ? { text: lines.join("\n").trim(), paths, missing } : { text, paths, missing };
+}
+
 /** True while files are dragged over the page; they may be dropped anywhere on it. */
 export function useDropped(add) {
   const [hovering, setHovering] = useState(false);

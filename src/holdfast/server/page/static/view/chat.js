@@ -1,4 +1,5 @@
 // The middle of the page: one conversation, or a new one.
+import { OURS } from "../conversation.js";
 import { useObservable } from "../observable.js";
 import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
@@ -43,7 +44,6 @@ function Opened({ page, conversation }) {
 }
 
 const LOOKING = _("You are a viewer: you can see everything here and change nothing.");
-const OURS = ["web", "api"]; // platforms whose chats the page can write in
 
 /** The composer for a chat of another platform: the reply goes to that platform. */
 const elsewhere = ({ viewer }, session) => !viewer && session?.current && !OURS.includes(session.platform);

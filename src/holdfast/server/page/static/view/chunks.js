@@ -1,5 +1,5 @@
 // The committed records, in chunks: a chunk that did not change is not drawn again.
-import { CHUNK } from "../conversation.js";
+import { CHUNK, writable } from "../conversation.js";
 import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
@@ -10,7 +10,7 @@ import { Step } from "./step.js";
 
 const HEIGHT = 44; // average height of a record in pixels, for chunks that are not visible
 
-/** Chunks of {index, records, results, called, answers, next, signature}. */
+/** Chunks of {index, records, results, called, answers, next, retry, signature}. */
 export function chunks(conversation) {
   const { records, answers, turns, running, base } = conversation;
   // By seq: older records that are loaded later move no record to another chunk.
@@ -32,13 +32,19 @@ export function chunks(conversation) {
   }
   found.forEach((chunk, index) => {
     chunk.next = found[index + 1]?.records[0].turn_id ?? null;
+    chunk.retry = index === found.length - 1 && mayRetry(conversation);
     chunk.signature = signature(chunk, turns, running);
   });
   return found;
 }
 
+/** Whether the message of the last turn, which failed, can be answered again. */
+function mayRetry({ records, turns, running, session }) {
+  return turns.get(records.at(-1).turn_id)?.state === "failed" && !running && session !== null && writable(session);
+}
+
 /** Everything about a chunk that can change how it is drawn. */
-function signature({ records, results, called, answers, next }, turns, running) {
+function signature({ records, results, called, answers, next, retry }, turns, running) {
   let [ended, open, orphans, undone] = [0, 0, 0, 0];
   const states = [];
   let turn = null;
@@ -48,7 +54,7 @@ function signature({ records, results, called, answers, next }, turns, running) 
     if (message.type === "tool" && !called.has(message.call_id)) orphans += 1;
     if (turn_id !== turn) states.push(turns.get((turn = turn_id))?.state);
   }
-  const ends = [records[0].seq, records.at(-1).seq, ended, open, orphans, undone, answers.length, next];
+  const ends = [records[0].seq, records.at(-1).seq, ended, open, orphans, undone, answers.length, next, retry];
   return [...ends, ...states, open ? running : ""].join();
 }
 
@@ -59,7 +65,7 @@ export class Chunk extends memo(DrawnChunk) {
 }
 
 function DrawnChunk({ chunk, conversation, annotations }) {
-  const { records, answers, next } = chunk;
+  const { records, answers, next, retry } = chunk;
   const items = [];
   let back = null; // the group of records that were undone together
   records.forEach((record, index) => {
@@ -70,7 +76,8 @@ function DrawnChunk({ chunk, conversation, annotations }) {
     if (drawn) (back ?? items).push(drawn);
     const following = index + 1 < records.length ? records[index + 1].turn_id : next;
     const turn = turn_id && following !== turn_id && conversation.turns.get(turn_id);
-    if (turn) (back ?? items).push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason} />`);
+    if (turn) (back ?? items).push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason}
+      onRetry=${retry && seq === conversation.last ? () => conversation.retry() : null} />`);
     if (annotations && turn_id && following !== turn_id) {
       (back ?? items).push(html`<${annotations.Turn} key=${`turn-${turn_id}`} id=${turn_id} seq=${seq} stats=${annotations.stats} />`);
     }
@@ -88,7 +95,7 @@ function draw(record, { results, called }, conversation, annotations) {
   const { message, seq } = record;
   switch (message.type) {
     case "user":
-      return html`<${UserMessage} key=${seq} record=${record} />`;
+      return html`<${UserMessage} key=${seq} record=${record} session=${conversation.id} />`;
     case "note":
       return html`<${Note} key=${seq} seq=${seq} text=${message.text} />`;
     case "compaction":

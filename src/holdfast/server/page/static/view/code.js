@@ -6,7 +6,7 @@ import { CopyButton } from "./copy.js";
 import { memo } from "./memo.js";
 
 export function CodeBlock({ text, language }) {
-  return html`<figure class="code">
+  return html`<figure class="code" dir="ltr">
     <figcaption><span>${language || _("text")}</span><${CopyButton} text=${text} /></figcaption>
     <pre tabindex="0"><${Code} text=${text} language=${language} /></pre>
   </figure>`;

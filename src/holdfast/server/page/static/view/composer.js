@@ -85,7 +85,7 @@ export function Composer({ page, running, onSend, onStop, draftKey, hint = "", c
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="box">
       <${Attached} files=${files} onRemove=${(gone) => setFiles(files.filter((file) => file !== gone))} />
-      <textarea ref=${field} rows="1" value=${text} placeholder=${running ? placeholder(mode) : _("Write a message, or / for commands")}
+      <textarea ref=${field} rows="1" dir="auto" value=${text} placeholder=${running ? placeholder(mode) : _("Write a message, or / for commands")}
         aria-label=${_("Message")} aria-controls=${offered.length ? "commands" : undefined}
         aria-activedescendant=${offered.length ? `command-${picked}` : undefined}
         onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${onKey} onPaste=${paste}></textarea>

@@ -50,13 +50,13 @@ function Question({ title, act, verb, danger, page, children }) {
 function Rename({ page, dialog: { session } }) {
   const act = (form) => page.rename(session, form.elements.title.value.trim());
   return html`<${Question} page=${page} title=${_("Rename this chat")} verb=${_("Rename")} act=${act}>
-    <input name="title" aria-label=${_("Title")} maxlength="200" value=${session.title} autofocus />
+    <input name="title" aria-label=${_("Title")} dir="auto" maxlength="200" value=${session.title} autofocus />
   <//>`;
 }
 
 function Delete({ page, dialog: { session } }) {
   return html`<${Question} page=${page} title=${_("Delete this chat?")} verb=${_("Delete")} danger act=${() => page.remove(session)}>
-    <p><strong>${session.title || _("New chat")}</strong></p>
+    <p dir="auto"><strong>${session.title || _("New chat")}</strong></p>
     <p>${_("This permanently deletes its messages and files, and ends its running processes.")}</p>
   <//>`;
 }
@@ -69,7 +69,7 @@ function Kill({ page, dialog: { process, act } }) {
 
 function Forget({ page, dialog: { note, act } }) {
   return html`<${Question} page=${page} title=${_("Delete this note?")} verb=${_("Delete")} danger act=${act}>
-    <p>${note.text}</p>
+    <p dir="auto">${note.text}</p>
   <//>`;
 }
 

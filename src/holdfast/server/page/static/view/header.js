@@ -1,7 +1,7 @@
 // The head of a conversation: its title and its actions.
 import { address } from "../api.js";
 import { useObservable } from "../observable.js";
-import { _ } from "../translation.js";
+import { _, _n } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 import { Menu } from "./menu.js";
@@ -13,15 +13,18 @@ export function ChatHeader({ page, narrow }) {
   const session = known ?? conversation?.session ?? null;
   return html`<header class="head">
     ${narrow && html`<${DrawerButton} page=${page} label=${_("Open the list of chats")} />`}
-    <h1>${session ? session.title || _("New chat") : conversation ? "" : page.viewer ? _("Chats") : _("New chat")}</h1>
+    <h1 dir="auto">${session ? session.title || _("New chat") : conversation ? "" : page.viewer ? _("Chats") : _("New chat")}</h1>
     ${session && html`<${Actions} page=${page} session=${session} />`}
     <${Theme} page=${page} />
   </header>`;
 }
 
 export function DrawerButton({ page, label }) {
-  return html`<button type="button" class="round" aria-label=${label} aria-expanded=${String(page.drawer)}
-    onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" /></button>`;
+  useObservable(page.pending);
+  const { number } = page.pending;
+  const whole = number ? `${label}: ${_n("{n} approval is pending", "{n} approvals are pending", number)}` : label;
+  return html`<button type="button" class="round drawer-button" aria-label=${whole} aria-expanded=${String(page.drawer)}
+    onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" />${number > 0 && html`<span class="dot waiting"></span>`}</button>`;
 }
 
 function Actions({ page, session }) {

@@ -1,10 +1,14 @@
 // Markdown on the page. All text becomes text nodes: no HTML is parsed.
+import { address as addresses } from "../api.js";
 import { blocks, DEEPEST } from "../markdown.js";
-import { safeAddress, spans } from "../spans.js";
+import { safeAddress, spans, workspacePath } from "../spans.js";
 import { _ } from "../translation.js";
-import { h, html } from "../vendor/preact-htm.module.js";
+import { createContext, h, html, useContext, useState } from "../vendor/preact-htm.module.js";
 import { CodeBlock } from "./code.js";
 import { memo } from "./memo.js";
+
+/** The id of the session whose workspace relative addresses lead to; null: they lead nowhere. */
+export const Workspace = createContext(null);
 
 /** Blocks keep their index while a text grows, so only the last one is drawn again. */
 export function Markdown({ text, depth = 0 }) {
@@ -20,29 +24,31 @@ class Block extends memo(DrawnBlock) {
   }
 }
 
+/** The direction of a text is found for each outermost block; blocks within one have that of the outer. */
 function DrawnBlock({ block, depth }) {
+  const dir = depth === 0 ? "auto" : undefined;
   switch (block.kind) {
     case "heading":
       // Within a message headings start at level 3: the page uses the first two.
-      return h(`h${Math.min(6, block.level + 2)}`, null, inline(block.text));
+      return h(`h${Math.min(6, block.level + 2)}`, { dir }, inline(block.text));
     case "code":
       return html`<${CodeBlock} text=${block.text} language=${block.language} />`;
     case "rule":
       return html`<hr />`;
     case "quote":
-      return html`<blockquote><${Markdown} text=${block.text} depth=${depth + 1} /></blockquote>`;
+      return html`<blockquote dir=${dir}><${Markdown} text=${block.text} depth=${depth + 1} /></blockquote>`;
     case "list":
-      return html`<${List} list=${block} depth=${depth} />`;
+      return html`<${List} list=${block} depth=${depth} dir=${dir} />`;
     case "table":
-      return html`<${Table} table=${block} />`;
+      return html`<${Table} table=${block} dir=${dir} />`;
     default:
-      return html`<p>${inline(block.text)}</p>`;
+      return html`<p dir=${dir}>${inline(block.text)}</p>`;
   }
 }
 
-function List({ list, depth }) {
+function List({ list, depth, dir }) {
   const items = list.items.map((text) => html`<${Item} text=${text} loose=${list.loose} depth=${depth} />`);
-  return list.ordered ? html`<ol start=${list.start}>${items}</ol>` : html`<ul>${items}</ul>`;
+  return list.ordered ? html`<ol start=${list.start} dir=${dir}>${items}</ol>` : html`<ul dir=${dir}>${items}</ul>`;
 }
 
 function Item({ text, loose, depth }) {
@@ -61,9 +67,9 @@ function Item({ text, loose, depth }) {
   </li>`;
 }
 
-function Table({ table: { head, align, rows } }) {
-  const cell = (tag) => (text, index) => h(tag, { class: `to-${align[index] ?? "left"}` }, inline(text));
-  return html`<div class="table" tabindex="0" role="region" aria-label=${_("Table")}>
+function Table({ table: { head, align, rows }, dir }) {
+  const cell = (tag) => (text, index) => h(tag, { class: `to-${align[index] ?? "start"}` }, inline(text));
+  return html`<div class="table" dir=${dir} tabindex="0" role="region" aria-label=${_("Table")}>
     <table>
       <thead><tr>${head.map(cell("th"))}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>${row.map(cell("td"))}</tr>`)}</tbody>
@@ -89,15 +95,33 @@ function Span(span) {
     case "strike":
       return html`<s>${span.spans.map(Span)}</s>`;
     case "image":
-      // Not shown: loading a picture would tell its server who reads this, and when.
-      return html`<${Link} href=${span.href} inside=${[`🖼 ${span.text || _("picture")}`]} />`;
+      return html`<${Picture} href=${span.href} text=${span.text || _("picture")} />`;
     default:
       return html`<${Link} href=${span.href} inside=${span.spans.map(Span)} />`;
   }
 }
 
+/** Only pictures of the workspace are shown: loading another would tell its server who reads this, and when. */
+function Picture({ href, text }) {
+  const { path, source } = useWorkspaceFile(href);
+  const [missing, setMissing] = useState(false);
+  if (missing) return html`<span title=${_("There is no picture {path} in the workspace", { path })}>🖼 ${text}</span>`;
+  if (!path) return html`<${Link} href=${href} inside=${[`🖼 ${text}`]} />`;
+  return html`<a class="workspace-picture" href=${source} download=${path.slice(path.lastIndexOf("/") + 1)} title=${path}>
+    <img src=${source} alt=${text} loading="lazy" onError=${() => setMissing(true)} />
+  </a>`;
+}
+
+function useWorkspaceFile(href) {
+  const session = useContext(Workspace);
+  const path = session && !safeAddress(href) ? workspacePath(href, session) : null;
+  return { path, source: path && addresses.file(session, path) };
+}
+
 function Link({ href, inside }) {
   const address = safeAddress(href);
+  const { path, source } = useWorkspaceFile(href);
+  if (path) return html`<a href=${source} title=${path} download=${path.slice(path.lastIndexOf("/") + 1)}>${inside}</a>`;
   if (!address) return html`<span class="no-link" title=${_("Not a link: its address is not safe")}>${inside}</span>`;
   return html`<a href=${address} title=${address} target="_blank" rel="noopener noreferrer">${inside}</a>`;
 }

@@ -62,7 +62,7 @@ function Note({ page, note, onSave, onForget }) {
   };
   if (editing) return html`<li><${Field} label=${_("Note {id}", { id: note.id })} verb=${_("Save")} text=${note.text} onSubmit=${save} onLeave=${() => setEditing(false)} /></li>`;
   return html`<li>
-    <p>${note.text}</p>
+    <p dir="auto">${note.text}</p>
     <p class="facts">
       <span>${note.id} · ${note.topic}</span>
       <time datetime=${iso(note.changed_at)} title=${moment(note.changed_at)}>${when(note.changed_at)}</time>

@@ -17,9 +17,9 @@ export function Found({ page, found: { sessions, messages, failed } }) {
       <ul class="chats">
         ${messages.map(({ session, seq, at, parts }) => html`<li key=${`${session.id}-${seq}`}>
           <a class="search-result" href=${`#/chat/${encodeURIComponent(session.id)}/${seq}`}>
-            <span class="title">${session.title || _("New chat")}</span>
+            <span class="title" dir="auto">${session.title || _("New chat")}</span>
             <time>${when(at)}</time>
-            <span class="snippet">${parts.map((piece, n) => (n % 2 ? html`<mark>${piece}</mark>` : piece))}</span>
+            <span class="snippet" dir="auto">${parts.map((piece, n) => (n % 2 ? html`<mark>${piece}</mark>` : piece))}</span>
           </a>
         </li>`)}
       </ul>`}

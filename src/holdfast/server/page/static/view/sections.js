@@ -1,8 +1,8 @@
 // The navigation between the chats and the dashboard, and between its views.
+import { useObservable } from "../observable.js";
 import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { FIRST, VIEWS } from "../views.js";
-import { useFetched } from "./use_fetched.js";
 import { Icon } from "./icons.js";
 import { count } from "./times.js";
 
@@ -15,15 +15,14 @@ export function Sections({ page }) {
 }
 
 export function Views({ page }) {
+  useObservable(page.pending);
   return html`<ul class="view-links">
     ${Object.entries(VIEWS).map(([name, { label, icon, waiting }]) => html`<li key=${name}>
-      <a href=${`#/${name}`} class="chat-link" aria-current=${name === page.view ? "page" : undefined}><${Icon} name=${icon} /> <span class="title">${label}</span>${waiting && html`<${Count} page=${page} ask=${waiting} />`}</a>
+      <a href=${`#/${name}`} class="chat-link" aria-current=${name === page.view ? "page" : undefined}><${Icon} name=${icon} /> <span class="title">${label}</span>${waiting && html`<${Count} number=${waiting(page)} />`}</a>
     </li>`)}
   </ul>`;
 }
 
-/** Requested after each event, and not polled. */
-function Count({ page, ask }) {
-  const { value } = useFetched(page.changes, ask, 0);
-  return value ? html`<span class="count">${count(value)}<span class="visually-hidden"> ${_("waiting")}</span></span>` : null;
+function Count({ number }) {
+  return number ? html`<span class="count">${count(number)}<span class="visually-hidden"> ${_("waiting")}</span></span>` : null;
 }

@@ -1,6 +1,6 @@
 // The sidebar: the navigation of the dashboard, or the list of chats with its search.
 import { useObservable } from "../observable.js";
-import { _ } from "../translation.js";
+import { _, _n } from "../translation.js";
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
 import { Found } from "./search_results.js";
 import { Icon, Logo } from "./icons.js";
@@ -29,17 +29,24 @@ export function Sidebar({ page, narrow }) {
 
 function Chats({ page }) {
   const { chats } = page;
-  useObservable(chats);
+  useObservable(chats, page.pending);
   return html`
     <button type="button" class="new" data-changes onClick=${() => page.goTo(null)} title=${_("New chat (Alt+N)")}>
       <${Icon} name="plus" /> ${_("New chat")}
     </button>
     <${Search} chats=${chats} />
+    <${PendingApprovals} page=${page} />
     <div class="lists">
       ${chats.found
         ? html`<${Found} page=${page} found=${chats.found} />`
         : html`<${List} page=${page} chats=${chats} />`}
     </div>`;
+}
+
+/** Also those of chats that are not in the loaded part of the list. */
+function PendingApprovals({ page: { pending } }) {
+  if (!pending.number) return null;
+  return html`<a class="pending" href="#/approvals"><${Icon} name="shield" /> ${_n("{n} approval is pending", "{n} approvals are pending", pending.number)}</a>`;
 }
 
 function Search({ chats }) {
@@ -64,23 +71,27 @@ function List({ page, chats }) {
   if (!chats.loaded) return html`<p class="quiet-text">${_("Loading…")}</p>`;
   if (!chats.sessions.length) return html`<p class="quiet-text">${_("No chats yet. Your first message starts one.")}</p>`;
   const open = page.conversation?.id;
+  const { asking } = page.pending;
   return html`
     <ul class="chats">
       ${chats.sessions.map((session) => html`<li key=${session.id}>
-        <${ChatLink} session=${session} open=${session.id === open} />
+        <${ChatLink} session=${session} open=${session.id === open} asked=${asking.has(session.id)} />
       </li>`)}
     </ul>
     ${chats.more && html`<button type="button" class="quiet more" onClick=${() => chats.loadMore()}>${_("Older chats")}</button>`}
   `;
 }
 
-export const ChatLink = memo(function ChatLink({ session, open }) {
+/** `asked`: an approval is pending, perhaps of an agent that works for this chat in the background. */
+export const ChatLink = memo(function ChatLink({ session, open, asked = false }) {
   const { id, title, state, active_at, platform, suspended } = session;
+  const asks = asked || state === "waiting";
   const runs = state !== "idle";
+  const look = asks ? "waiting" : runs ? "running" : suspended ? "suspended" : "";
   return html`<a href=${`#/chat/${encodeURIComponent(id)}`} class="chat-link" aria-current=${open ? "page" : undefined}>
-    <span class=${runs ? "dot running" : suspended ? "dot suspended" : "dot"}
-      role=${runs || suspended ? "img" : undefined} aria-label=${runs ? stateName(state) : suspended ? stateName("suspended") : undefined}></span>
-    <span class="title">${title || _("New chat")}</span>
+    <span class=${`dot ${look}`} role=${look ? "img" : undefined} aria-label=${look ? stateName(asks ? "waiting" : runs ? state : "suspended") : undefined}></span>
+    <span class="title" dir="auto">${title || _("New chat")}</span>
+    ${asks && html`<span class="asks" title=${_("A command waits for your approval")}>${_("approval")}</span>`}
     ${platform && !["api", "web"].includes(platform) && html`<span class="platform">${platform}</span>`}
     <time datetime=${iso(active_at)} title=${moment(active_at)}>${when(active_at)}</time>
   </a>`;

@@ -121,7 +121,7 @@ function useFullOutput(result, shortened, ask) {
 }
 
 function Part({ title, text, language }) {
-  return html`<figure class="code">
+  return html`<figure class="code" dir="ltr">
     <figcaption><span>${title}</span><${CopyButton} text=${text} /></figcaption>
     <pre tabindex="0"><${Code} text=${text} language=${language} /></pre>
   </figure>`;
@@ -133,7 +133,7 @@ function Output({ text, growing }) {
   const shortened = !whole && output.length > SHOWN;
   // Of growing output, the end is shown.
   const shown = !shortened ? output : growing ? output.slice(-SHOWN) : output.slice(0, SHOWN);
-  return html`<figure class="code output">
+  return html`<figure class="code output" dir="ltr">
     <figcaption><span>${growing ? _("Output so far") : _("Output")}</span><${CopyButton} text=${output} /></figcaption>
     <pre tabindex="0"><code>${shown}</code></pre>
     ${shortened && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>

@@ -5,6 +5,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/pr
 import { Chunk, chunks } from "./chunks.js";
 import { Icon, Spinner } from "./icons.js";
 import { Live } from "./live.js";
+import { Workspace } from "./markdown.js";
 import { Answer, Waiting } from "./messages.js";
 
 const NEAR = 80; // pixels from the end that still count as being at the end
@@ -17,7 +18,7 @@ export function Transcript({ conversation, seek, annotations = null }) {
   const follow = useFollowing(scroller, conversation);
   useSought(scroller, conversation, seek, follow);
   const early = conversation.answers.filter(({ after }) => after === 0);
-  return html`<div class="transcript">
+  return html`<${Workspace.Provider} value=${conversation.id}><div class="transcript">
     <div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${_("Conversation")} onScroll=${follow.onScroll}>
       <div class="column" ref=${follow.content} onClick=${follow.onClick}>
         ${conversation.more && html`<p class="older"><${Spinner} /> ${_("Loading older messages…")}</p>`}
@@ -30,7 +31,7 @@ export function Transcript({ conversation, seek, annotations = null }) {
     ${follow.away && html`<button type="button" class="to-end" onClick=${follow.toEnd}>
       <${Icon} name="down" /> ${_("Latest")}
     </button>`}
-  </div>`;
+  </div><//>`;
 }
 
 /** At the end, the view follows the end; once scrolled away, it keeps its position. */
@@ -123,9 +124,9 @@ function WaitingMessages({ conversation, outbox, onSent }) {
   const ours = new Set(outbox.of(conversation.id).map((entry) => entry.message_id));
   const queued = (conversation.live.step?.queued ?? []).filter((each) => !ours.has(each.message_id));
   return html`
-    ${queued.map(({ id, text }) => html`<${Waiting} key=${`q${id}`} entry=${{ text, state: "accepted" }} busy />`)}
+    ${queued.map(({ id, text }) => html`<${Waiting} key=${`q${id}`} entry=${{ text, state: "accepted" }} session=${conversation.id} busy />`)}
     ${outbox.of(conversation.id).map((entry) => html`<${Waiting}
-      key=${entry.message_id} entry=${entry} busy=${conversation.live.running}
+      key=${entry.message_id} entry=${entry} session=${conversation.id} busy=${conversation.live.running}
       onRetry=${() => outbox.retry(entry.message_id)} onDrop=${() => outbox.drop(entry.message_id)}
     />`)}
   `;
