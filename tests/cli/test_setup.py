@@ -149,6 +149,85 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
+@pytest.fixture(scope="module")
+def local_server() -> Iterator[ModelProcess]:
+    """A server like Ollama: several models, the first of them for embeddings."""
+    names = ("nomic-embed-text", "qwen3:8b", "llama3.2")
+    with ModelProcess(*(part for name in names for part in ("--model", name))) as process:
+        yield process
+
+
+def test_the_models_of_a_local_server_are_listed_and_one_is_proposed(
+    open_terminal: Callable[..., Terminal], home: Path, local_server: ModelProcess
+) -> None:
+    """After an address at which no server answers, it asks again. `/v1` need not be typed."""
+    terminal = open_terminal("setup")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("local")
+    terminal.wait_for_text("Address of the server [http://127.0.0.1:11434/v1]: ")
+    terminal.type_line("http://127.0.0.1:9")
+    terminal.wait_for_text("127.0.0.1:9")
+    terminal.wait_for_text("Use this address anyway? [y/N]: ")
+    terminal.type_line("")
+    terminal.wait_for_text("Address of the server [")
+    terminal.type_line(f"127.0.0.1:{local_server.port}")
+    terminal.wait_for_text("This server has these models:")
+    terminal.wait_for_text("1  qwen3:8b")
+    terminal.wait_for_text("2  llama3.2")
+    terminal.wait_for_text("3  nomic-embed-text")
+    terminal.wait_for_text("Number or name [qwen3:8b]: ")
+    terminal.type_line("7")
+    terminal.wait_for_text("'7' is not in the list. Type a number from 1 to 3, or a name.")
+    terminal.wait_for_text("Number or name [qwen3:8b]: ")
+    terminal.type_line("")
+    terminal.wait_for_text("It answers")
+    terminal.wait_for_text("Write this? [Y/n]: ")
+    terminal.type_line("")
+    assert terminal.wait_for_exit() == 0
+    model = tomllib.loads((home / "holdfast.toml").read_text())["model"]
+    assert (model["name"], model["base_url"]) == ("qwen3:8b", local_server.base_url)
+
+
+def test_after_a_model_that_does_not_answer_it_asks_again(
+    open_terminal: Callable[..., Terminal], home: Path, local_server: ModelProcess
+) -> None:
+    """Also where the address came from an option, which is then only proposed."""
+    address = "http://127.0.0.1:9/v1"
+    terminal = open_terminal("setup", "--base-url", address, OPENAI_API_KEY="sk-x")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("openai")
+    terminal.wait_for_text("Use it? [Y/n]: ")
+    terminal.type_line("")
+    terminal.wait_for_text("Model [")
+    terminal.type_line("")
+    terminal.wait_for_text("nothing was written")
+    terminal.wait_for_text("Save the choice anyway? [y/N]: ")
+    terminal.type_line("")
+    terminal.wait_for_text("Number [1]: ")
+    terminal.type_line("openai")
+    terminal.wait_for_text(f"Address of the server [{address}]: ")
+    terminal.type_line(local_server.base_url)
+    terminal.wait_for_text("Use it? [Y/n]: ")
+    terminal.type_line("")
+    terminal.wait_for_text("Model [")
+    terminal.type_line("")
+    terminal.wait_for_text("It answers")
+    terminal.wait_for_text("Write this? [Y/n]: ")
+    terminal.type_line("")
+    assert terminal.wait_for_exit() == 0
+    assert local_server.base_url in (home / "holdfast.toml").read_text()
+
+
+def test_without_a_terminal_the_first_model_of_a_local_server_is_used(
+    cli: Cli, home: Path, local_server: ModelProcess
+) -> None:
+    address = local_server.base_url.removesuffix("/v1")
+    done = cli("setup", "--provider", "local", "--base-url", address)
+    assert done.returncode == 0, done.stderr
+    model = tomllib.loads((home / "holdfast.toml").read_text())["model"]
+    assert (model["name"], model["base_url"]) == ("qwen3:8b", local_server.base_url)
+
+
 def test_a_running_gateway_applies_the_new_model_and_account(cli: Cli, gateway: CliGateway) -> None:
     done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.environ)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from holdfast.core.turns.model import Completed, ModelRequest, TextDelta, model_
 from holdfast.models.fallback import model_targets
 from holdfast.models.model_check import ModelCheckResult, check_model
 from holdfast.models.pool import ModelPool
-from holdfast.models.selection import SelectedModel, select_model
+from holdfast.models.selection import ModelServer, SelectedModel, chat_models, select_model
 from holdfast.models.target import ModelTarget
 from holdfast.system import exit_codes
 
@@ -227,6 +227,27 @@ def _select_targets(targets: list[ModelTarget], name: str | None) -> list[ModelT
         return targets
     known = [target for target in targets if target.name == name]
     return known or [msgspec.structs.replace(targets[0], name=name)]
+
+
+def list_server_models(target: ModelTarget) -> ModelServer:
+    """The models of the server of a target, those for conversations first, and its address: `/v1`
+    is added if the server only answers there. Raises `ModelError`, which says what to do."""
+    return asyncio.run(_list_server_models(target))
+
+
+async def _list_server_models(target: ModelTarget) -> ModelServer:
+    base_url = target.base_url.rstrip("/")
+    async with ModelPool() as pool:
+        try:
+            names = await pool.list_models(target)
+        except ModelError:
+            if base_url.endswith("/v1"):
+                raise
+            base_url += "/v1"
+            names = await pool.list_models(msgspec.structs.replace(target, base_url=base_url))
+    first = chat_models(names)
+    rest = tuple(name for name in names if name not in first)
+    return ModelServer(base_url=base_url, models=first + rest)
 
 
 _TEST_PROMPT = "Say hello in three words."

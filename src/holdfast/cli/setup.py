@@ -5,7 +5,7 @@ Nothing is written before the model has answered, unless the user confirms it.
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -21,7 +21,7 @@ from holdfast.core.config.settings import KEY_VARIABLES, ModelSettings, Provider
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.secrets import Secret
-from holdfast.core.text.translation import N_, _
+from holdfast.core.text.translation import N_, _, _n
 from holdfast.models.target import ModelTarget, make_target
 from holdfast.system.lock import is_gateway_running
 
@@ -64,9 +64,12 @@ def command(
         provider=provider, name=name, base_url=base_url, key_from_env=key_from_env
     )
     if provider is not None:
-        install_model(home, choose_from_options(options), test=not no_test, ask=False)
+        choice = choose_from_options(options, test=not no_test)
+        if not no_test:
+            _test_choice(choice)
+        install_model(home, choice, ask=False)
     elif sys.stdin.isatty():
-        install_model(home, choose_interactively(home, options), test=not no_test, ask=True)
+        install_model(home, choose_until_accepted(home, options, test=not no_test), ask=True)
     else:
         raise click.UsageError(
             _("Without a terminal, no question can be asked. Give at least --provider.")
@@ -155,8 +158,9 @@ class ModelSetup:
         return make_target(self.settings, api_key=self.key)
 
 
-def choose_from_options(options: ModelOptions) -> ModelSetup:
-    """Raises for options with which no call could succeed."""
+def choose_from_options(options: ModelOptions, *, test: bool) -> ModelSetup:
+    """Raises for options with which no call could succeed. `test`: a server may be asked for its
+    models."""
     offer = find_provider(options.provider or "")
     variable = options.key_from_env or offer.key_variable
     key = os.environ.get(variable, "").strip() if variable else ""
@@ -172,23 +176,67 @@ def choose_from_options(options: ModelOptions) -> ModelSetup:
             url=offer.key_page,
             variable=variable,
         )
-    return ModelSetup(
+    choice = ModelSetup(
         provider_info=offer,
         name=options.name or "",
         base_url=options.base_url or offer.default_base_url,
         key=Secret(key) if key else None,
         variable=variable,
     )
+    return _use_first_model(choice) if offer.default_base_url and test else choice
 
 
-def choose_interactively(home: Path, options: ModelOptions) -> ModelSetup:
+def _use_first_model(choice: ModelSetup) -> ModelSetup:
+    """With the address that the server answers at, and its first model if none was named."""
+    from holdfast.cli.models import list_server_models  # noqa: PLC0415 - it imports all of HTTP
+
+    try:
+        server = list_server_models(choice.target)
+    except ModelError as error:
+        if choice.name:
+            return choice  # a server may have no list; the test call tells whether it answers
+        raise _nothing_written(error) from None
+    if not (choice.name or server.models):
+        raise HoldfastError(
+            "{url} has no model, so nothing was written. Load one there, then run this again.",
+            url=server.base_url,
+        )
+    name = choice.name or server.models[0]
+    return replace(choice, base_url=server.base_url, name=name)
+
+
+def choose_until_accepted(home: Path, options: ModelOptions, *, test: bool) -> ModelSetup:
+    """Asks again until a model answers, or the user wants to save one that does not."""
+    again = False
+    while True:
+        choice = choose_interactively(home, options, test=test, again=again)
+        again = True
+        if not test:
+            return choice
+        try:
+            _test_choice(choice)
+        except HoldfastError as error:
+            click.echo(click.style(error.for_person(), fg="red"))
+            if click.confirm(_("Save the choice anyway?"), default=False):
+                return choice
+            click.echo("\n" + _("Choose again, or press Ctrl+C to stop."))
+        else:
+            return choice
+
+
+def choose_interactively(
+    home: Path, options: ModelOptions, *, test: bool, again: bool = False
+) -> ModelSetup:
+    """`again`: what the options name did not work, so it is only proposed."""
     click.echo(_("Which model should answer?") + "\n")
     for number, offer in enumerate(PROVIDERS, start=1):
         click.echo(f"  {number}  {_(offer.title)}")
     offer = click.prompt("\n" + _("Number"), default="1", value_proc=_parse_provider)
+    if offer.default_base_url:
+        return _choose_local_model(offer, options, test=test, again=again)
     base_url = options.base_url or ""
-    if offer.default_base_url and not base_url:
-        base_url = click.prompt(_("Address of the server"), default=offer.default_base_url)
+    if base_url and again:
+        base_url = click.prompt(_("Address of the server"), default=base_url).strip()
     variable, key = _ask_api_key(home, offer) if offer.key_page else ("", None)
     choice = ModelSetup(provider_info=offer, base_url=base_url, key=key, variable=variable)
     usual = choice.target.name
@@ -198,6 +246,59 @@ def choose_interactively(home: Path, options: ModelOptions) -> ModelSetup:
         else ""
     )
     return ModelSetup(provider_info=offer, name=name, base_url=base_url, key=key, variable=variable)
+
+
+def _choose_local_model(
+    offer: ProviderInfo, options: ModelOptions, *, test: bool, again: bool
+) -> ModelSetup:
+    """Asks for the address until a server answers there, shows its models, and proposes one."""
+    from holdfast.cli.models import list_server_models  # noqa: PLC0415 - it imports all of HTTP
+
+    typed, models = None if again else options.base_url, tuple[str, ...]()
+    default = options.base_url or offer.default_base_url
+    while True:
+        base_url = typed or click.prompt(_("Address of the server"), default=default).strip()
+        if "://" not in base_url:
+            base_url = f"http://{base_url}"
+        choice = ModelSetup(provider_info=offer, base_url=base_url)
+        if not test:
+            break
+        try:
+            server = list_server_models(choice.target)
+        except ModelError as error:
+            click.echo(click.style(error.for_person(), fg="red"))
+            if click.confirm(_("Use this address anyway?"), default=False):
+                break
+            typed = None
+        else:
+            choice, models = replace(choice, base_url=server.base_url), server.models
+            break
+    name = "" if again else options.name
+    return replace(choice, name=name or _ask_model(choice, models))
+
+
+def _ask_model(choice: ModelSetup, models: tuple[str, ...]) -> str:
+    if not models:
+        return str(click.prompt(_("Model"), default=choice.target.name))
+    click.echo("\n" + _("This server has these models:"))
+    for number, name in enumerate(models[:_MAX_MODELS_SHOWN], start=1):
+        click.echo(f"  {number}  {name}")
+    if (more := len(models) - _MAX_MODELS_SHOWN) > 0:
+        click.echo("  " + _n("… and {n} more", "… and {n} more", more).format(n=more))
+
+    def parse(text: str) -> str:
+        text = text.strip()
+        if text in models:
+            return text
+        if text.isascii() and text.isdigit() and 0 < int(text) <= len(models):
+            return models[int(text) - 1]
+        raise click.UsageError(
+            _("{text!r} is not in the list. Type a number from 1 to {n}, or a name.").format(
+                text=text, n=len(models)
+            )
+        )
+
+    return str(click.prompt(_("Number or name"), default=models[0], value_proc=parse))
 
 
 def _parse_provider(text: str) -> ProviderInfo:
@@ -237,14 +338,12 @@ def _ask_api_key(home: Path, provider_info: ProviderInfo) -> tuple[str, Secret]:
     return variable, Secret(key)
 
 
+_MAX_MODELS_SHOWN = 20
 LOCAL_PLATFORMS = ("api", "web")  # they require the token or a login, and need no pairing
 
 
-def install_model(home: Path, choice: ModelSetup, *, test: bool, ask: bool) -> None:
-    """Nothing is written before the model has answered, unless the user confirms it."""
+def install_model(home: Path, choice: ModelSetup, *, ask: bool) -> None:
     target = choice.target
-    if test and choice.provider_info.provider is not Provider.DEMO:
-        _test_choice(choice, ask=ask)
     prepare_home(home)
     _write_config(home, choice, ask=ask)
     config = load(home)
@@ -282,25 +381,26 @@ def _reload_gateway(home: Path) -> None:
     reload_running(home, as_json=False)
 
 
-def _test_choice(choice: ModelSetup, *, ask: bool) -> None:
+def _test_choice(choice: ModelSetup) -> None:
+    """Raises if the model does not answer."""
+    if choice.provider_info.provider is Provider.DEMO:
+        return
     from holdfast.cli.models import try_model  # noqa: PLC0415 - it imports all of HTTP
 
     click.echo(_("Asking {model} to say hello …").format(model=choice.target.name))
     try:
         reply = try_model(choice.target)
     except ModelError as error:
-        if not ask:
-            raise HoldfastError(
-                "The model does not answer, so nothing was written: {error}", error=error
-            ) from None
-        click.echo(click.style(error.for_person(), fg="red"))
-        click.confirm(_("Save the choice anyway?"), default=False, abort=True)
-        return
+        raise _nothing_written(error) from None
     click.echo(
         _("It answers after {seconds:.1f} s: {text}").format(
             seconds=reply.first_token_seconds, text=reply.text[:200]
         )
     )
+
+
+def _nothing_written(error: ModelError) -> HoldfastError:
+    return HoldfastError("The model does not answer, so nothing was written: {error}", error=error)
 
 
 def _write_config(home: Path, choice: ModelSetup, *, ask: bool) -> None:

@@ -55,6 +55,11 @@ def parse_model_names(body: bytes) -> tuple[str, ...] | None:
         return None
 
 
+def chat_models(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that can hold a conversation, as far as a name tells."""
+    return tuple(id for id in names if not any(word in id.lower() for word in _NON_CHAT_MODELS))
+
+
 async def _probe(base_url: str) -> ModelServer | None:
     try:
         answer = await _fetch_models(base_url)
@@ -63,8 +68,7 @@ async def _probe(base_url: str) -> ModelServer | None:
     head, _, body = answer.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0]:
         return None
-    names = parse_model_names(body) or ()
-    chat = tuple(id for id in names if not any(word in id.lower() for word in _NON_CHAT_MODELS))
+    chat = chat_models(parse_model_names(body) or ())
     return ModelServer(base_url=base_url.rstrip("/"), models=chat) if chat else None
 
 

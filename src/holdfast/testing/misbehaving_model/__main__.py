@@ -23,12 +23,18 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0, help="seconds before every answer")
     parser.add_argument("--key", help="the API key to insist on")
     parser.add_argument("--keep", type=int, default=10_000, help="requests to remember")
+    parser.add_argument("--model", action="append", help="a model that it lists; may be repeated")
     parser.add_argument("--until-eof", action="store_true", help="end when stdin is closed")
     asyncio.run(_serve(parser.parse_args()))
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    model = MisbehavingModel(latency=options.latency, key=options.key, max_requests=options.keep)
+    model = MisbehavingModel(
+        latency=options.latency,
+        key=options.key,
+        max_requests=options.keep,
+        names=options.model or ("scripted",),
+    )
     server = web.Server(model.answer, handler_cancellation=True, access_log=None)
     loop = asyncio.get_running_loop()
     over = asyncio.Event()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -79,8 +79,15 @@ class MisbehavingModel:
     """Owns the script and the ledger of what was asked."""
 
     def __init__(
-        self, *, latency: float = 0, key: str | None = None, max_requests: int = 10_000
+        self,
+        *,
+        latency: float = 0,
+        key: str | None = None,
+        max_requests: int = 10_000,
+        names: Sequence[str] = ("scripted",),
     ) -> None:
+        """`names`: the models that it lists; it answers to any name."""
+        self._names = names
         self._latency = latency
         self._key = key
         self._script = ReplyScript()
@@ -95,7 +102,8 @@ class MisbehavingModel:
             return await self._complete(request, shape)
         match (request.method, path):
             case ("GET", "/v1/models"):
-                return _json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+                models = [{"id": name, "object": "model"} for name in self._names]
+                return _json({"object": "list", "data": models})
             case ("GET", "/requests"):
                 return self._list_requests(int(request.query.get("last", "0")))
             case ("POST", "/script"):
