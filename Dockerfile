@@ -8,10 +8,12 @@ WORKDIR /src
 # Dependencies first, so that a change of the code does not install them again.
 COPY pyproject.toml uv.lock ./
 ENV UV_PROJECT_ENVIRONMENT=/opt/holdfast UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
-RUN uv sync --frozen --no-dev --no-install-project
+# Every platform, with encryption for Matrix. `all` would add a browser, OpenTelemetry and a model.
+ARG EXTRAS="--extra telegram --extra discord --extra slack --extra matrix --extra e2e --extra xmpp --extra email"
+RUN uv sync --frozen --no-dev --no-install-project ${EXTRAS}
 COPY README.md LICENSE ./
 COPY src ./src
-RUN uv sync --frozen --no-dev --no-editable \
+RUN uv sync --frozen --no-dev --no-editable ${EXTRAS} \
     && /opt/holdfast/bin/python -m compileall -q /opt/holdfast/lib
 
 FROM python:${PYTHON}-slim-bookworm

@@ -102,6 +102,13 @@ def running(machine: Machine, *, but: int = 0) -> int:
     return int(found["pid"]) if found is not None and ready else 0
 
 
+def test_an_installation_says_first_that_agents_have_no_tools(mac: Machine) -> None:
+    """Also one that only shows what it would do."""
+    for options in (["--dry-run"], []):
+        output = mac.call("gateway", "install", "--user", *options).stdout
+        assert output.startswith("On macOS, the tools of agents do not work"), output
+
+
 def test_a_gateway_is_started_restarted_and_stopped_by_launchd(mac: Machine) -> None:
     """E1: loaded and started; a restart ends with 75 and is started again; so is a killed one; an
     operator's stop ends with 0, is unloaded, and stays down."""

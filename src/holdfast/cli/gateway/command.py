@@ -175,6 +175,8 @@ def install_command(
 ) -> None:
     """Write a unit for systemd or launchd, from the configuration, and enable it at boot.
 
+    On macOS, the tools of agents do not work: runners need Linux.
+
     Starts nothing. A unit that is up to date is not changed; one that differs is shown, and
     overwritten with --force.
 

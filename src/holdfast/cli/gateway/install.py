@@ -22,11 +22,17 @@ from holdfast.config import ConfigError, load, prepare_home
 from holdfast.config.files import write_atomically
 from holdfast.config.home import process_environment
 from holdfast.core.errors import HoldfastError
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import N_, _
 from holdfast.service.supervisors.backend import SupervisorBackend, run_or_raise
 from holdfast.service.supervisors.installed_units import SYSTEM_HOME, default_home, needed_unit
 from holdfast.service.supervisors.unit import Unit, UnitScope
 from holdfast.system.paths import Paths, private_dir
+
+MACOS_LIMITS = N_(
+    "On macOS, the tools of agents do not work: commands, processes, files and the browser run in "
+    "a runner, and runners need Linux. Conversations, platforms and the page work. For agents with "
+    "tools, install Holdfast on Linux, or in a virtual machine or a container."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +160,8 @@ def _linger_hints(planned: InstallPlan, environ: Mapping[str, str]) -> Iterator[
 def install_service(options: InstallOptions) -> None:
     planned = plan_install(options, chosen_home())
     service, unit = planned.service, planned.unit
+    if find_supervisors().launchd:  # first, because it decides whether a person wants this at all
+        click.echo(click.style(_(MACOS_LIMITS), fg="yellow"))
     content = service.render(unit).decode()
     before = service.file.read_text(encoding="utf-8") if service.file.is_file() else None
     if before == content:
