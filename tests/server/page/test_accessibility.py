@@ -119,6 +119,23 @@ def test_a_phone_shows_one_thing_at_a_time(
     page.get_by_role("heading", name=showcase.TITLES[1]).wait_for()
 
 
+def test_a_phone_has_the_panels_in_a_menu_and_room_for_the_title(
+    gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
+) -> None:
+    visitor = visit(gateway, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visitor.page
+    visitor.open_chat(chat(visitor))
+    visitor.replies.first.wait_for()
+    title = page.get_by_role("heading", name=showcase.TITLES[0])
+    assert title.evaluate("node => node.scrollWidth <= node.clientWidth")
+    for name in ("Files", "Processes", "Memory", "People"):
+        page.get_by_role("button", name="More").tap()
+        page.get_by_role("menuitem", name=name).tap()
+        page.get_by_role("complementary", name=name).wait_for()
+        page.get_by_role("button", name="Close the panel").tap()
+        page.get_by_role("complementary", name=name).wait_for(state="detached")
+
+
 def test_quick_keys_keep_the_focus_where_they_took_it(
     gateway: SpawnedGateway, visit: Visit, chat: Callable[[Visitor], str]
 ) -> None:

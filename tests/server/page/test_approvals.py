@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from tests.server.page.accessibility import PHONE
 from tests.server.page.prompts import SUDO_COMMAND
 from tests.server.page.visitor import Visit, Visitor
@@ -105,3 +106,66 @@ def test_the_list_of_chats_shows_pending_approvals(gateway: SpawnedGateway, visi
     page.get_by_role("form", name="Approval").get_by_role("button", name="Deny").click()
     page.get_by_role("form", name="Approval").wait_for(state="hidden")
     page.get_by_role("button", name="Open the list of views", exact=True).wait_for()
+
+
+_LOOK = """(node) => {
+  const { color, borderTopColor, borderTopStyle } = getComputedStyle(node.closest(".step") ?? node);
+  const mark = node.querySelector?.(".outcome") ?? node;
+  const icon = mark.querySelector?.("path")?.getAttribute("d") ?? "";
+  return [icon, getComputedStyle(mark).color, borderTopColor, borderTopStyle, color].join(" ");
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_waiting_denied_failed_and_done_look_different(
+    gateway: SpawnedGateway, visit: Visit, theme: str
+) -> None:
+    """By icon and by colour: the steps of a chat, the turns, the decided approvals, and the chats
+    in the list."""
+    visitor = visit(gateway, color_scheme=theme)
+    page = visitor.page
+    visitor.send_and_wait('[tool terminal {"command": "true"}] [then] [text well]')
+    visitor.send_and_wait('[tool terminal {"command": "false"}] [then] [text well]')
+    for answer in ("Run once", "Deny"):
+        request_approval(visitor)
+        page.get_by_role("form", name="Approval").get_by_role("button", name=answer).click()
+        page.get_by_role("form", name="Approval").wait_for(state="hidden")
+        visitor.until_idle()
+    request_approval(visitor)
+    done, failed, _ran, denied, waiting = (page.locator(".step").nth(n) for n in range(5))
+    page.locator(".step.waiting").wait_for()
+    looks = [step.evaluate(_LOOK) for step in (done, failed, denied, waiting)]
+    for part in range(2):  # the icon alone, and the colour alone
+        seen = {re.split(r" (?=rgb)", look)[part] for look in looks}
+        assert len(seen) == len(looks), looks
+    dots = [
+        page.evaluate(
+            """(kind) => {
+              const dot = document.createElement("span");
+              dot.className = `dot ${kind}`;
+              document.querySelector(".chats").append(dot);
+              const { backgroundColor } = getComputedStyle(dot);
+              dot.remove();
+              return backgroundColor;
+            }""",
+            kind,
+        )
+        for kind in ("waiting", "running", "")
+    ]
+    assert len({*dots}) == 3, dots
+    page.locator(".chat-link[aria-current] .dot.waiting").wait_for()
+    page.goto(f"{gateway.address}/#/turns")
+    badge = page.locator("td .badge")
+    badge.first.wait_for()
+    colours = {
+        name: badge.get_by_text(name, exact=True).first.evaluate(
+            "(node) => getComputedStyle(node).color + getComputedStyle(node).backgroundColor"
+        )
+        for name in ("waiting", "answered")
+    }
+    assert len({*colours.values()}) == 2, colours
+    page.goto(f"{gateway.address}/#/approvals")
+    page.locator(".badge.denied", has_text="denied").first.wait_for()
+    page.locator(".badge.good", has_text="approved once").first.wait_for()
+    page.get_by_role("form", name="Approval").first.get_by_role("button", name="Deny").click()
+    page.get_by_role("form", name="Approval").wait_for(state="hidden")

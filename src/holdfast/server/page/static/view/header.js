@@ -14,7 +14,7 @@ export function ChatHeader({ page, narrow }) {
   return html`<header class="head">
     ${narrow && html`<${DrawerButton} page=${page} label=${_("Open the list of chats")} />`}
     <h1 dir="auto">${session ? session.title || _("New chat") : conversation ? "" : page.viewer ? _("Chats") : _("New chat")}</h1>
-    ${session && html`<${Actions} page=${page} session=${session} />`}
+    ${session && html`<${Actions} page=${page} session=${session} narrow=${narrow} />`}
     <${Theme} page=${page} />
   </header>`;
 }
@@ -27,18 +27,21 @@ export function DrawerButton({ page, label }) {
     onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" />${number > 0 && html`<span class="dot waiting"></span>`}</button>`;
 }
 
-function Actions({ page, session }) {
+const PANELS = { files: ["files", _("Files")], processes: ["pulse", _("Processes")], memory: ["book", _("Memory")], people: ["people", _("People")] };
+
+/** On a phone, the panels are in the menu: their buttons would leave no room for the title. */
+function Actions({ page, session, narrow }) {
+  const panels = Object.entries(PANELS);
+  const opened = narrow ? panels.map(([name, [icon, label]]) => ({ label, icon, act: () => page.set({ panel: name }) })) : [];
   const exported = { label: _("Export"), icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` };
-  const items = page.viewer ? [exported] : [
+  const items = page.viewer ? [...opened, exported] : [
+    ...opened,
     { label: _("Rename"), icon: "pencil", act: () => page.set({ dialog: { kind: "rename", session } }) },
     exported,
     { label: _("Delete"), icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
   ];
   return html`
-    <${PanelButton} page=${page} name="files" icon="files" label=${_("Files")} />
-    <${PanelButton} page=${page} name="processes" icon="pulse" label=${_("Processes")} />
-    <${PanelButton} page=${page} name="memory" icon="book" label=${_("Memory")} />
-    <${PanelButton} page=${page} name="people" icon="people" label=${_("People")} />
+    ${!narrow && panels.map(([name, [icon, label]]) => html`<${PanelButton} key=${name} page=${page} name=${name} icon=${icon} label=${label} />`)}
     <${Menu} icon="more" title=${_("More")} items=${items} />
   `;
 }
