@@ -18,12 +18,18 @@ from tests.support.pairing import request_code
 
 from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.core.config.settings import DelegateSettings, JobSettings
+from holdfast.core.jobs.job import JobId, RunPlan, RunState
 from holdfast.core.messages.inbox import OPEN_STATES
 from holdfast.core.ops.tracing import TraceSpan
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.ports.command import Command, Committed, FailureSubscriber, Subscriber
 from holdfast.core.ports.store_commands import AcceptMessage, RecordSteer
-from holdfast.core.ports.store_queries import ListApprovals, ListJobs, ListOpenTurns
+from holdfast.core.ports.store_queries import (
+    ListApprovals,
+    ListJobRuns,
+    ListJobs,
+    ListOpenTurns,
+)
 from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.tool import ReplayClass
 from holdfast.core.turns.turn import EndTurn
@@ -272,6 +278,48 @@ async def job(harness: SubscriberHarness, subscriber: str) -> AsyncIterator[None
     assert harness.sent_texts[1:] == ["looked"]
 
 
+async def run_of_a_job(harness: SubscriberHarness, subscriber: str) -> AsyncIterator[None]:
+    await _add_job(harness, "in 1 minute")
+    harness.fail(subscriber, AcceptMessage)
+    _advance(harness, 60)
+    await harness.model.wait_for_request(1)
+    yield
+    await harness.until(lambda: len(harness.gateway.job_executor.running) == 1)
+    harness.model.say("looked")
+    await harness.sent(2)
+    await harness.wait_until_answered()
+    assert harness.sent_texts[1:] == ["looked"]
+
+
+async def replaced_run(harness: SubscriberHarness, subscriber: str) -> AsyncIterator[None]:
+    await _add_job(harness, "every hour", "overlap=replace")
+    _advance(harness, 3600)
+    await harness.model.wait_for_request(1)
+    harness.fail(subscriber, RunPlan)
+    _advance(harness, 3600)
+    yield
+    await harness.until(lambda: _a_run_was_stopped(harness))
+    harness.model.say("the second")
+    await harness.sent(2)
+    await harness.wait_until_answered()
+    assert harness.sent_texts[1:] == ["the second"]
+
+
+async def _add_job(harness: SubscriberHarness, when: str, options: str = "") -> None:
+    harness.say(f'/cron add "{when}" {options} look')
+    await harness.sent(1)
+
+
+def _advance(harness: SubscriberHarness, seconds: float) -> None:
+    harness.manual_clock.at += seconds
+    harness.gateway.scheduler.wake()
+
+
+async def _a_run_was_stopped(harness: SubscriberHarness) -> bool:
+    runs = await harness.store.read(ListJobRuns(job_id=JobId(1), limit=5))
+    return any(run.state is RunState.STOPPED for run in runs)
+
+
 async def _a_job_is_stored(harness: SubscriberHarness) -> bool:
     return bool(await harness.store.read(ListJobs(limit=1)))
 
@@ -293,6 +341,7 @@ WORK: dict[str, list[Scenario]] = {
     "ApprovalService": [question, answer_to_a_question],
     "CommandEffects": [chat_command],
     "GatewayIntake": [message, message_of_a_client, background_work, awaited_work],
+    "JobExecutor": [run_of_a_job, replaced_run],
     "Lanes": [message, steer],
     "MemoryManager": [message],
     "publish_message_ends": [message, message_of_a_client, steer, awaited_work],

@@ -188,6 +188,24 @@ def test_nothing_in_the_gateway_follows_a_write_by_a_callback() -> None:
     assert not [name for name, tree in _files("gateway") if _done_callbacks(tree)]
 
 
+def _awaited_handlers(tree: ast.AST) -> set[str]:
+    """The awaited calls of methods whose name says that they handle an event."""
+    calls = (node.value for node in ast.walk(tree) if isinstance(node, ast.Await))
+    return {
+        call.func.attr
+        for call in calls
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr.startswith("on_")
+    }
+
+
+def test_nothing_in_the_gateway_follows_a_write_by_hand() -> None:
+    """Law 4, decision 54: code that awaits a write and then calls what follows from it does not do
+    so if it is cancelled in between. Events are published, and their handlers do not wait."""
+    assert not [name for name, tree in _files("gateway") if _awaited_handlers(tree)]
+
+
 def test_the_source_check_finds_a_violation() -> None:
     """I1: the check itself can fail."""
     source = "async def x(p):\n  await p.platform.send(1)\n  import sqlite3\n"
@@ -199,6 +217,7 @@ def test_the_source_check_finds_a_violation() -> None:
     assert _foreign_assignments(ast.parse(source)) == {"y", "z"}
     assert _done_callbacks(ast.parse("x.y = store.write(z)\nx.y.add_done_callback(f)\n")) == 1
     assert _done_callbacks(ast.parse("create_task(w()).add_done_callback(f)\n")) == 1
+    assert _awaited_handlers(ast.parse("async def x(p):\n  await p.on_planned(1)\n"))
     assert not _announces_sessions(ast.parse(source))
     source = 'def f(x):\n  x.execute("UPDATE sessions SET resume_pending = NULL")\n'
     assert _mark_writers(ast.parse(source)) == {"f"}

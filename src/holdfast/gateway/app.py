@@ -86,7 +86,7 @@ from holdfast.gateway.inbound.pairing import (
 )
 from holdfast.gateway.inbound.router import Router
 from holdfast.gateway.internal_platforms import JobPlatform, SubagentPlatform
-from holdfast.gateway.jobs.executor import JobExecutor, submit_run
+from holdfast.gateway.jobs.executor import RUN_COMMANDS, JobExecutor, submit_run
 from holdfast.gateway.jobs.scheduler import JOB_COMMANDS, Scheduler, SleepTimer
 from holdfast.gateway.jobs.service import JobDestinations, JobService, RunningJobs
 from holdfast.gateway.lifecycle.drain import DRAIN, NewTurnDrainer, TurnDrainer
@@ -665,7 +665,9 @@ class Gateway:
                 subagents=self.subagents,
                 lifecycle=lifecycle,
             ),
-            jobs=JobContext(replies=replies, jobs=self.jobs, clock=clock),
+            jobs=JobContext(
+                replies=replies, jobs=self.jobs, executor=self.job_executor, clock=clock
+            ),
             memory=MemoryContext(replies=replies, store=store, memory=self.memory),
             sessions=SessionContext(
                 replies=replies,
@@ -727,6 +729,8 @@ class Gateway:
         events.on_committed(self.intake.on_committed, *ACCEPTING_COMMANDS)
         # After the router: a subagent is followed once its task is in a lane.
         events.on_committed(self.subagent_supervisor.on_committed, *ACCEPTING_COMMANDS)
+        # So is a run, and before the scheduler is woken.
+        events.on_committed(self.job_executor.on_committed, *RUN_COMMANDS)
         events.on_committed(self.scheduler.on_committed, *JOB_COMMANDS)
         self.lanes.on_lane_closed(self.expiry.on_session_idle)
 
@@ -821,7 +825,6 @@ class Gateway:
         group = self.task_group
         await group.open()
         group.run_until_closed(self.subagent_supervisor.run(), name="subagent supervisor")
-        group.run_until_closed(self.job_executor.run(), name="job executor")
         await self.memory.start()
         self._progress("recovering")
         await self.home_channels.load()

@@ -9,6 +9,7 @@ import apsw
 import msgspec
 import pytest
 from tests.support.approvals import AlwaysDangerousJudge, InstantShell
+from tests.support.controlled_store import Commit, ControlledStore, Intercepted
 from tests.support.gateway_harness import Call, GatewayHarness, ManualClock, Until
 
 from holdfast.core.config.settings import JobSettings, PlatformSettings
@@ -28,7 +29,8 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import NoteMessage, ToolMessage, UserMessage
-from holdfast.core.ports.store_commands import AcceptMessage, AddJob, PruneRuns
+from holdfast.core.ports.command import Command
+from holdfast.core.ports.store_commands import AcceptMessage, AddJob, PruneRuns, SkipRuns
 from holdfast.core.ports.store_queries import (
     CountWaitingRuns,
     GetInboxRow,
@@ -37,8 +39,10 @@ from holdfast.core.ports.store_queries import (
     ListJobRuns,
     ListJobs,
 )
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.tool import ReplayClass
+from holdfast.gateway.jobs.service import JobRequester
 from holdfast.gateway.jobs.turn_jobs import TurnJobs
 from holdfast.tools.schedule import ScheduleTool
 
@@ -320,6 +324,84 @@ async def test_a_run_is_stopped_by_its_number(
     [run] = await finished_runs(harness, until, 1)
     assert run.state is RunState.STOPPED
     assert await send("/cron stop 1") == "Job 1 is not running."
+
+
+class StopHoldingStore(ControlledStore):
+    """Holds the commit that drops the waiting runs of a job, until `go` is set."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.held, self.go = asyncio.Event(), asyncio.Event()
+
+    def intercept(self, command: Command[Any], commit: Commit) -> Intercepted:
+        if isinstance(command, SkipRuns) or (
+            isinstance(command, CommandEffect) and command.skip_runs is not None
+        ):
+            return self._hold(commit)
+        return None
+
+    async def _hold(self, commit: Commit) -> Any:
+        self.held.set()
+        await self.go.wait()
+        return await commit()
+
+
+@pytest.mark.parametrize("way", ["chat", "api"])
+async def test_a_run_that_starts_before_the_commit_that_stops_its_job_is_stopped(
+    harness: GatewayHarness, send: SendCommand, until: Until, way: str
+) -> None:
+    """J4, Law 4: the run follows that commit, whatever has awaited it."""
+    await harness.stop()
+    harness.open_store = StopHoldingStore
+    await harness.start()
+    store = harness.store
+    assert isinstance(store, StopHoldingStore)
+    await send('/cron add "in 1 minute" look')
+    if way == "chat":
+        harness.say("/cron stop 1")
+        stopping = None
+    else:
+        stopping = asyncio.create_task(harness.gateway.jobs.stop_run(1, an_operator()))
+    await store.held.wait()
+    advance(harness, MINUTE)
+    await harness.model.wait_for_request(1)
+    store.go.set()
+    [run] = await finished_runs(harness, until, 1)
+    assert run.state is RunState.STOPPED
+    if stopping is not None:
+        assert await stopping
+
+
+def an_operator() -> JobRequester:
+    source = Source(platform="simulated", chat_id="home", user_id="olga")
+    principal = PrincipalId("simulated:olga")
+    return JobRequester(source=source, principal=principal, is_operator=True)
+
+
+async def test_an_operator_is_told_whether_there_was_a_run_to_stop(
+    harness: GatewayHarness, send: SendCommand, until: Until
+) -> None:
+    """J4: the running run, or one that waits."""
+    await start_run(harness, send, "queue")
+    jobs = harness.gateway.jobs
+    assert await jobs.stop_run(1, an_operator())
+    [run] = await finished_runs(harness, until, 1)
+    assert run.state is RunState.STOPPED
+    await until(lambda: not len(jobs.running))
+    assert not await jobs.stop_run(1, an_operator())
+
+
+async def test_a_run_that_may_not_start_stops_no_other(
+    harness: GatewayHarness, send: SendCommand, until: Until
+) -> None:
+    """J4: its owner lost access while an earlier run was running, which goes on."""
+    await start_run(harness, send, "queue")
+    await harness.store.write(
+        SkipRuns(job_id=JobId(1), principal=PrincipalId("simulated:ann"), why="no", run_id="1.x")
+    )
+    harness.model.say("looked")
+    [run] = await finished_runs(harness, until, 1)
+    assert run.state is RunState.ANSWERED
 
 
 async def test_a_run_that_waits_behind_a_turn_is_stopped_alone(

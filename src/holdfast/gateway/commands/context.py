@@ -19,6 +19,7 @@ from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.approvals.service import ApprovalService
 from holdfast.gateway.inbound.pairing import PairingService
+from holdfast.gateway.jobs.executor import JobExecutor
 from holdfast.gateway.jobs.service import JobService
 from holdfast.gateway.lifecycle.notices import LifecycleNotices
 from holdfast.gateway.live.subscriptions import MessageSubscriptions
@@ -135,6 +136,7 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True):
 
     replies: ReplyContext
     jobs: JobService
+    executor: JobExecutor
     clock: Clock
 
 

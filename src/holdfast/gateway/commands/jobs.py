@@ -90,10 +90,9 @@ async def _change_job(
 async def _run_job(
     context: JobContext, request: CommandRequest, requester: JobRequester, number: int
 ) -> None:
-    plan, replaces = await context.jobs.prepare_run(number, requester, key=f"asked{request.row.id}")
+    plan = await context.jobs.prepare_run(number, requester, key=f"asked{request.row.id}")
     text = _("Job {number} runs now, as if it were due.").format(number=number)
     await send_reply(context.replies, request.row, text, runs=plan)
-    await context.jobs.on_planned(plan, replaces=replaces)
 
 
 async def _stop_job(
@@ -108,7 +107,8 @@ async def _stop_job(
         await send_reply(context.replies, request.row, text)
         return
     job = await context.jobs.find(number, requester)
-    stopped = await context.jobs.running.stop(job.id)
+    # Before the commit of the reply, so that no crash leaves a reply about a run that goes on.
+    stopped = await context.executor.stop(job.id)
 
     def reply_text(dropped: int) -> str:
         if stopped or dropped > 0:
@@ -122,8 +122,6 @@ async def _stop_job(
         reply=in_this_language(reply_text),
     )
     await send_effect_reply(context.replies, request.row, skip_runs=skip)
-    # A waiting run may have started instead, before the commit.
-    await context.jobs.running.stop(job.id)
 
 
 async def _show_history(

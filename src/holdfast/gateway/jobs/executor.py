@@ -1,4 +1,4 @@
-"""Executes job runs: starts each as a message, follows it to its end, and stops it."""
+"""Executes job runs: submits each as a message, follows it to its end, and stops it."""
 
 import asyncio
 import logging
@@ -13,21 +13,33 @@ from holdfast.core.jobs.job import (
     JOBS_ACCOUNT,
     SILENT_REPLY,
     JobId,
+    OverlapPolicy,
+    RunPlan,
     RunRequest,
     RunSession,
+    RunState,
     WaitingRun,
 )
 from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
+from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import AcceptMessage
-from holdfast.core.ports.store_queries import GetRouteSession, ListRunningRuns
+from holdfast.core.ports.store_commands import AcceptMessage, SkipRuns
+from holdfast.core.ports.store_queries import (
+    GetJob,
+    GetJobRun,
+    GetRouteSession,
+    ListJobRuns,
+    ListRunningRuns,
+)
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
-from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, StopRun
+from holdfast.gateway.committed import accepted_message
+from holdfast.gateway.jobs.service import JobDestinations, RunningJobs
 from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 
@@ -43,7 +55,8 @@ DUE_NOTE = (
 )
 SILENT_HINT = f" Where there is nothing worth telling, reply with {SILENT_REPLY} and nothing else."
 OVERDUE_REASON = "stopped, because it took longer than {limit}"
-
+RUN_COMMANDS = (AcceptMessage, RunPlan, SkipRuns, CommandEffect)
+_MAX_WAITING_READ = 100  # runs of one job that was to replace its running run
 
 SubmitRun = Callable[[WaitingRun], Awaitable[Accepted]]
 """Accepts a run as a message."""
@@ -56,8 +69,9 @@ class StopMessage(Protocol):
 
 
 class JobExecutor:
-    """Starts job runs, follows each to its end and stops it. `RunningJobs` has the running ones;
-    all else is in the store. `run_ended` is set when a slot is free."""
+    """Submits job runs, and follows the commits of messages, plans and stops: a run is running from
+    the commit of its message until its end. `RunningJobs` has the running ones; all else is in the
+    store. `run_ended` is set when a slot is free."""
 
     def __init__(
         self,
@@ -81,41 +95,44 @@ class JobExecutor:
         self._close = close_session
         self._tasks = tasks
 
-    async def run(self) -> None:
-        """Carry out requests to stop a run, until this is cancelled."""
-        try:
-            while True:
-                request = await self.running.stop_requests.get()
-                self._tasks.create_task(self._carry_out(request), name=f"stop job {request.job_id}")
-        finally:
-            self.running.close()
-
-    async def _carry_out(self, request: StopRun) -> None:
-        try:
-            stopped = await self.stop(request.job_id)
-        except StoreError as error:
-            if not request.stopped.done():
-                request.stopped.set_exception(error)
+    def on_committed(self, event: Committed) -> None:
+        """Follow a run whose message was accepted, and which the router has given to its lane; stop
+        the running run that a commit replaces or stops."""
+        if isinstance(event.command, AcceptMessage):
+            if event.command.inbound.run is not None and (accepted := accepted_message(event)):
+                self._follow(accepted.row)
             return
-        if not request.stopped.done():
-            request.stopped.set_result(stopped)
+        job_id = _stopped_job(event)
+        if job_id is not None and (inbox_id := self.running.message_of(job_id)) is not None:
+            self._begin_stop(job_id, inbox_id)
 
     async def follow_recovered(self) -> None:
-        """Follow the runs of an earlier process."""
+        """Follow the runs of an earlier process, and stop those that it was about to replace."""
         for row in await self._store.read(ListRunningRuns()):
             self._follow(row)
+            run = row.inbound.run
+            if run is not None and await self._is_replaced(run):
+                self._begin_stop(run.job_id, row.id)
+
+    async def _is_replaced(self, run: RunRequest) -> bool:
+        """Whether a later plan of its job has a run that waits in its place."""
+        job = await self._store.read(GetJob(job_id=run.job_id))
+        own = await self._store.read(GetJobRun(run_id=run.id))
+        if job is None or own is None or job.spec.overlap is not OverlapPolicy.REPLACE:
+            return False
+        newest = await self._store.read(ListJobRuns(job_id=job.id, limit=_MAX_WAITING_READ))
+        return any(each.state is RunState.WAITING and each.made_at > own.made_at for each in newest)
 
     async def start(self, waiting: WaitingRun) -> None:
         """Returns when the run is in the inbox. Raises `StoreError` if that is not possible, or if
         it was stopped meanwhile."""
-        accepted = await self._submit(waiting)
+        await self._submit(waiting)
         self._runtime.crash(CrashPoint.RUN_BEGUN)
         log.info(
             "Started job %d",
             waiting.job.id,
             extra={"action": "job_run_started", "job": waiting.job.id, "run": waiting.id},
         )
-        self._follow(accepted.row)
 
     async def stop(self, job_id: JobId, why: str = "") -> bool:
         """Stop the running run of a job, as /stop does; False: there is none. With a reason, the
@@ -124,6 +141,27 @@ class JobExecutor:
         if inbox_id is None:
             return False
         return await self._stop_message(inbox_id, why=why)
+
+    def _begin_stop(self, job_id: JobId, inbox_id: InboxId) -> None:
+        """Stop that run and no later one of its job."""
+        self.running.stops[job_id] = self._tasks.create_task(
+            self._try_stop(job_id, inbox_id), name=f"stop job {job_id}"
+        )
+
+    async def _try_stop(self, job_id: JobId, inbox_id: InboxId) -> bool | StoreError:
+        try:
+            return await self._stop_message(inbox_id, why="")
+        except StoreError as error:
+            log.error(
+                "Could not stop the run of job %d: %s",
+                job_id,
+                error,
+                extra={"action": "job_run_not_stopped", "job": job_id},
+            )
+            return error
+        finally:
+            if self.running.stops.get(job_id) is asyncio.current_task():
+                del self.running.stops[job_id]
 
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
@@ -165,6 +203,23 @@ class JobExecutor:
                 error,
                 extra={"action": "job_run_overdue", "job": run.job_id},
             )
+
+
+def _stopped_job(event: Committed) -> JobId | None:
+    """The job whose running run a commit ends: one that is planned replaces it, or the runs of the
+    job were stopped. A waiting run may have started before that commit."""
+    command, planned = event.command, True
+    plan, stopped = None, None
+    match command:
+        case RunPlan():
+            plan, planned = command, event.result
+        case SkipRuns(run_id=None):
+            stopped = command.job_id
+        case CommandEffect(skip_runs=skip, runs=runs):
+            plan, stopped = runs, skip.job_id if skip else None
+    if plan is not None and planned and plan.drop_waiting_reason:
+        return plan.job_id
+    return stopped
 
 
 async def submit_run(

@@ -154,11 +154,8 @@ class Scheduler:
         except HoldfastError as error:
             await self._pause_job(job, str(error))
             return
-        if not await self._store.write(plan):
-            return  # it was changed meanwhile, and is checked again
-        self._runtime.crash(CrashPoint.RUN_PLANNED)
-        if plan.drop_waiting_reason:
-            await self._executor.stop(job.id)
+        if await self._store.write(plan):  # False: it was changed meanwhile, and is checked again
+            self._runtime.crash(CrashPoint.RUN_PLANNED)
 
     async def _build_plan(self, job: Job, now: float) -> RunPlan:
         assert job.next_due is not None, "only what is due is planned"

@@ -5,10 +5,10 @@ The person who made a job owns it; operators see and change all. For anyone else
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.jobs.job import (
     HOME,
@@ -175,21 +175,13 @@ def source_address(source: Source) -> Address:
     )
 
 
-class StopRun(NamedTuple):
-    """A request to stop the running run of a job; `stopped`: whether there was one."""
-
-    job_id: JobId
-    stopped: asyncio.Future[bool]
-
-
 class RunningJobs:
-    """Owns which jobs have a running run, at most one each, and the requests to stop one, which
-    `JobExecutor` carries out."""
+    """Owns which jobs have a running run, at most one each, and which of those are being stopped.
+    `JobExecutor` keeps both up to date; each is so before the awaiter of a commit resumes."""
 
     def __init__(self) -> None:
-        self.stop_requests: asyncio.Queue[StopRun] = asyncio.Queue()
+        self.stops: dict[JobId, asyncio.Task[bool | StoreError]] = {}
         self._messages: dict[JobId, InboxId] = {}
-        self._closed = False  # True: requests to stop are not carried out any more
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -210,21 +202,15 @@ class RunningJobs:
     def remove(self, job_id: JobId) -> None:
         del self._messages[job_id]
 
-    async def stop(self, job_id: JobId) -> bool:
-        """Stop the running run of a job; False: there is none."""
-        if self._closed or job_id not in self:
+    async def stopped(self, job_id: JobId) -> bool:
+        """The result of the stop that a commit has begun; False: none was running. Raises
+        `StoreError` if it could not be stopped."""
+        if (stop := self.stops.get(job_id)) is None:
             return False
-        stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.stop_requests.put_nowait(StopRun(job_id, stopped))
-        return await stopped
-
-    def close(self) -> None:
-        """Carry out no more requests to stop; every waiting caller gets False."""
-        self._closed = True
-        while not self.stop_requests.empty():
-            request = self.stop_requests.get_nowait()
-            if not request.stopped.done():
-                request.stopped.set_result(False)
+        result = await asyncio.shield(stop)
+        if isinstance(result, StoreError):
+            raise result
+        return result
 
 
 class JobService:
@@ -343,49 +329,38 @@ class JobService:
 
     async def run_now(self, job_id: int, requester: JobRequester, *, key: str) -> str:
         """Run it once, now; returns the id of the run. `key` is the idempotency key."""
-        plan, replaces = await self.prepare_run(job_id, requester, key=key)
+        plan = await self.prepare_run(job_id, requester, key=key)
         await self._store.write(
             plan, audit=self._audit_entry(AuditKind.JOB_RUN, plan.job_id, requester)
         )
-        await self.on_planned(plan, replaces=replaces)
         return plan.runs[0].id
 
-    async def prepare_run(
-        self, job_id: int, requester: JobRequester, *, key: str
-    ) -> tuple[RunPlan, bool]:
-        """The plan to commit, and whether it replaces a running run; call `on_planned`
-        afterwards."""
+    async def prepare_run(self, job_id: int, requester: JobRequester, *, key: str) -> RunPlan:
+        """The plan to commit."""
         job = await self.find(job_id, requester)
-        busy = job.id in self.running
-        if busy and job.spec.overlap is OverlapPolicy.SKIP:
+        if job.id in self.running and job.spec.overlap is OverlapPolicy.SKIP:
             raise JobRefused(
                 "Job {id} is already running. Wait until it is done, or stop it first.", id=job.id
             )
         now = self.clock.now()
         run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=RunCause.REQUESTED, due_at=int(now))
-        replaces = job.spec.overlap is OverlapPolicy.REPLACE
-        reason = SKIPPED_REPLACED if replaces else ""
-        plan = RunPlan(
+        return RunPlan(
             job_id=job.id,
             principal=job.principal,
             runs=(run,),
-            drop_waiting_reason=reason,
+            drop_waiting_reason=SKIPPED_REPLACED
+            if job.spec.overlap is OverlapPolicy.REPLACE
+            else "",
             at=now,
         )
-        return plan, busy and replaces
-
-    async def on_planned(self, plan: RunPlan, *, replaces: bool) -> None:
-        """The plan is stored: stop what it replaces."""
-        if replaces:
-            await self.running.stop(plan.job_id)
 
     async def stop_run(self, job_id: int, requester: JobRequester) -> bool:
-        """Stop its running run and drop the waiting ones; False: there were none."""
+        """Drop its waiting runs, which also stops the running one; False: there were none."""
         job = await self.find(job_id, requester)
         skip = SkipRuns(job_id=job.id, principal=job.principal, why=STOPPED_BEFORE_START)
         entry = self._audit_entry(AuditKind.JOB_STOPPED, job.id, requester)
         dropped = await self._store.write(skip, audit=entry)
-        return await self.running.stop(job.id) or dropped > 0
+        return await self.running.stopped(job.id) or dropped > 0
 
     def _audit_entry(self, kind: AuditKind, job_id: JobId, requester: JobRequester) -> AuditEntry:
         actor, at = requester.principal, self.clock.now()
