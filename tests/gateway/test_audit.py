@@ -377,7 +377,7 @@ async def test_a_deleted_session_loses_its_audited_text_and_keeps_its_rows(
     harness.say("look")
     await harness.sent(1)
     gateway, session = harness.gateway, await harness.only_session()
-    await gateway.deletion.delete(session, by=OPERATOR)
+    await gateway.delete_session(session, by=OPERATOR)
     ran, deleted = await audit_rows(harness)
     assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
     assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)

@@ -200,6 +200,75 @@ def _awaited_handlers(tree: ast.AST) -> set[str]:
     }
 
 
+STATELESS_WITH_ONE_METHOD = {
+    # They implement a port.
+    "NoCredentialLocks",
+    "SleepTimer",
+    # A group of handlers of routes, each of which the web server calls.
+    "AccountHandlers",
+    "BackupCopyHandlers",
+    "LoginRoutes",
+    "PairingHandlers",
+    "ViewerTokenHandlers",
+    "WebhookRoutes",
+    # Private methods that need most of the collaborators.
+    "Takeover",
+}
+_CONTEXT_MANAGERS = {"__enter__", "__aenter__"}
+_VALUE_CALLS = {"partial", "tuple", "Paths", "Lock"}  # of asyncio: one for each request
+
+
+def _methods(owner: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield from (
+        each for each in owner.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def _assigned(method: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """The attributes of `self` that a method assigns, and what to."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                yield from ((ast.unparse(target), value) for target in targets)
+            case ast.AnnAssign(target=target, value=value):
+                yield ast.unparse(target), value
+            case ast.AugAssign(target=target):
+                yield ast.unparse(target), None
+
+
+def _holds_state(owner: ast.ClassDef) -> bool:
+    """Whether it assigns an attribute after its construction, or makes one that can change."""
+    for method in _methods(owner):
+        for target, value in _assigned(method):
+            if "self." not in target:
+                continue
+            given = isinstance(value, ast.Name | ast.Attribute | ast.BoolOp | ast.IfExp)
+            if isinstance(value, ast.Call):
+                given = ast.unparse(value.func).rpartition(".")[2] in _VALUE_CALLS
+            if method.name != "__init__" or not given:
+                return True
+    return False
+
+
+def _stateless_with_one_method(tree: ast.AST) -> set[str]:
+    """Classes without a base and without state, of which others call at most one method."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and not (node.bases or node.decorator_list):
+            names = {each.name for each in _methods(node)}
+            called = {name for name in names if not name.startswith("_") or name == "__call__"}
+            if len(called) == 1 and not names & _CONTEXT_MANAGERS and not _holds_state(node):
+                found.add(node.name)
+    return found
+
+
+def test_a_class_with_one_method_has_state_or_implements_a_port() -> None:
+    """Decision 57: otherwise it is a function."""
+    packages = ("gateway", "server", "service", "cli")
+    found = {name for _, tree in _files(*packages) for name in _stateless_with_one_method(tree)}
+    assert found == STATELESS_WITH_ONE_METHOD
+
+
 def test_nothing_in_the_gateway_follows_a_write_by_hand() -> None:
     """Law 4, decision 54: code that awaits a write and then calls what follows from it does not do
     so if it is cancelled in between. Events are published, and their handlers do not wait."""
@@ -217,6 +286,10 @@ def test_the_source_check_finds_a_violation() -> None:
     assert _foreign_assignments(ast.parse(source)) == {"y", "z"}
     assert _done_callbacks(ast.parse("x.y = store.write(z)\nx.y.add_done_callback(f)\n")) == 1
     assert _done_callbacks(ast.parse("create_task(w()).add_done_callback(f)\n")) == 1
+    source = "class A:\n  def __init__(self, a):\n    self.a = a\n  def run(self): self._do()\n"
+    assert _stateless_with_one_method(ast.parse(source)) == {"A"}
+    assert not _stateless_with_one_method(ast.parse(f"{source}  def go(self): self.b = 1\n"))
+    assert not _stateless_with_one_method(ast.parse(source.replace("= a", "= []")))
     assert _awaited_handlers(ast.parse("async def x(p):\n  await p.on_planned(1)\n"))
     assert not _announces_sessions(ast.parse(source))
     source = 'def f(x):\n  x.execute("UPDATE sessions SET resume_pending = NULL")\n'

@@ -563,7 +563,7 @@ async def test_deleting_a_conversation_deletes_its_subagents(
     parent = await parent_session(harness)
     [subagent] = await harness.store.read(ListSubagentsBelow(session_id=parent))
     gateway = harness.gateway
-    await gateway.deletion.delete(parent)
+    await gateway.delete_session(parent)
     await wait_for_idle_lanes(harness, until)
     assert await harness.store.read(GetSession(session_id=subagent.session_id)) is None
     assert await harness.store.read(GetSubagent(session_id=subagent.session_id)) is None

@@ -13,7 +13,7 @@ from holdfast.core.ops.stats import BUCKET_BOUNDS, Histogram, ProcessTotals
 from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.turn import TurnRowState, Usage
-from holdfast.server.metrics import Metrics, family, histogram, samples, single_sample
+from holdfast.server.metrics import family, histogram, render_metrics, samples, single_sample
 from holdfast.store.sqlite.store import SqliteStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -152,14 +152,15 @@ async def test_tokens_are_counted_by_model_and_kind_and_cost_where_a_price_is_se
             snapshot=snapshot,
         )
 
-    metrics = Metrics(
-        store,
-        fresh_snapshot=fresh,
-        status_report=document,
-        totals=lambda: totals(big=usage, small=usage),
-        prices=lambda: {"big": Price(input=1, output=10)},
+    page = Exposition(
+        await render_metrics(
+            store,
+            fresh_snapshot=fresh,
+            status_report=document,
+            totals=totals(big=usage, small=usage),
+            prices={"big": Price(input=1, output=10)},
+        )
     )
-    page = Exposition(await metrics.render())
     tokens = {
         labels["kind"]: value
         for labels, value in page.labelled("holdfast_tokens_total")

@@ -12,15 +12,11 @@ from aiohttp import web
 from tests.support.settable_clock import SettableClock
 
 from holdfast.core.config.settings import GatewaySettings, Settings
-from holdfast.core.ops.status import GatewaySnapshot, StatusReport
 from holdfast.core.secrets import Secret
-from holdfast.gateway.live.counters import Counters
 from holdfast.server.auth.login import BrowserLogin, LoginRoutes
 from holdfast.server.auth.rate_limit import BURST, REFILL_SECONDS
 from holdfast.server.auth.viewers import OWNER, ViewerTokens
 from holdfast.server.http_listener import HttpListener
-from holdfast.server.metrics import Metrics
-from holdfast.store.sqlite.store import SqliteStore
 
 PUBLIC_HOST = "bot.example.org"
 CLIENT = "203.0.113.5"
@@ -41,7 +37,7 @@ class ProxiedListener:
                 web.get("/v1/guarded", self._guarded),
                 *LoginRoutes(self.login).routes(),
             ],
-            metrics=_metrics(home),
+            metrics=no_metrics,
             login=self.login,
             ready=lambda: True,
             port_chosen=True,
@@ -61,17 +57,8 @@ async def _echo_request(request: web.Request) -> web.Response:
     return web.json_response(request_view)
 
 
-def _metrics(home: Path) -> Metrics:
-    async def fresh() -> GatewaySnapshot:
-        raise AssertionError("no metrics are requested here")
-
-    def document(snapshot: GatewaySnapshot) -> StatusReport:
-        raise AssertionError("no metrics are requested here")
-
-    store = SqliteStore(home / "state.db")
-    return Metrics(
-        store, fresh_snapshot=fresh, status_report=document, totals=Counters().totals, prices=dict
-    )
+async def no_metrics() -> str:
+    raise AssertionError("no metrics are requested here")
 
 
 OpenProxiedListener = Callable[..., ProxiedListener]

@@ -154,7 +154,7 @@ async def test_conversations_and_their_commands(
     await harness.sent(13)
     gateway = harness.gateway
     for session in await harness.store.read(ListSessions(limit=10)):
-        await gateway.deletion.delete(session.id)
+        await gateway.delete_session(session.id)
     tracking.check(
         *(c.AcceptMessage, BeginTurn, EndTurn, c.ResumeTurn, CommandEffect, ApprovalRequest),
         *(c.RecordReply, c.RecordCallsStarted, c.RecordCallResult, c.BeginAttempt),

@@ -7,6 +7,7 @@ from tests.support.gateway_harness import GatewayHarness
 
 from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
 from holdfast.core.ports.store_queries import CountOutbox, ListOpenTurns, ListOutbox
+from holdfast.gateway.outbound import operator_resend
 from holdfast.testing.simulated.service import ChatService
 
 
@@ -55,7 +56,15 @@ async def wait_for_only_delivery(harness: GatewayHarness, state: DeliveryState) 
 
 
 async def resend_delivery(harness: GatewayHarness, row: DeliveryRow) -> DeliveryRow:
-    return await harness.gateway.operator_resend.resend(row)
+    """As an operator does."""
+    gateway = harness.gateway
+    return await operator_resend.resend_delivery(
+        row,
+        gateway.outbox,
+        writes=harness.store,
+        platforms=gateway.platforms,
+        clock=harness.clock,
+    )
 
 
 async def wait_for_streamed_message_id(harness: GatewayHarness) -> None:

@@ -106,7 +106,6 @@ from holdfast.gateway.outbound.command_effects import CommandEffects
 from holdfast.gateway.outbound.delivery import DeliveryFactory, DeliveryWaiters
 from holdfast.gateway.outbound.failure_reports import FailureReports
 from holdfast.gateway.outbound.files import OutgoingFiles
-from holdfast.gateway.outbound.operator_resend import OperatorResend
 from holdfast.gateway.outbound.outbox import OutboxWorker
 from holdfast.gateway.outbound.quiet_chats import QuietChats
 from holdfast.gateway.outbound.reactions import WaitingReactions
@@ -117,10 +116,10 @@ from holdfast.gateway.sessions.expiry import Expiry, IdleMemory, Retention
 from holdfast.gateway.sessions.resolver import SessionStore, has_work
 from holdfast.gateway.sessions.teardown import (
     ForceStop,
-    SessionDeletion,
     SessionResources,
     SessionStopper,
     SessionTeardown,
+    delete_session,
 )
 from holdfast.gateway.snapshot import gateway_snapshot
 from holdfast.gateway.subagents import Subagents, SubagentSupervisor
@@ -283,9 +282,6 @@ class Gateway:
             delivery_waiters=self.delivery_waiters,
             tracer=tracer,
         )
-        self.operator_resend = OperatorResend(
-            self.outbox, writes=store, platforms=self.platforms, clock=clock
-        )
         self.quiet_chats = QuietChats(settings)
         deliveries = DeliveryFactory(self.platforms, new_id=runtime.new_id)
         streams = StreamFactory(
@@ -439,9 +435,10 @@ class Gateway:
         self.force_stop = ForceStop(
             store, self.lanes, stopper=self.stopper, clock=clock, suspend=self.sessions.suspend
         )
-        self.deletion = SessionDeletion(
-            store,
-            self.lanes,
+        self.delete_session = partial(
+            delete_session,
+            store=store,
+            lanes=self.lanes,
             stopper=self.stopper,
             teardown=self.teardown,
             clock=clock,
@@ -455,7 +452,7 @@ class Gateway:
                 live_settings,
                 store=store,
                 clock=clock,
-                delete=self.deletion.delete,
+                delete=self.delete_session,
                 in_use=self.sessions.is_in_use,
             ),
             idle_memory=IdleMemory(

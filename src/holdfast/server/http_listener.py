@@ -22,7 +22,7 @@ from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.rate_limit import retry_after_header
 from holdfast.server.languages import request_catalogue
-from holdfast.server.metrics import CONTENT_TYPE, Metrics
+from holdfast.server.metrics import CONTENT_TYPE
 from holdfast.system import sockets
 from holdfast.system.sockets import bound_address
 
@@ -270,7 +270,7 @@ class HttpListener:
         settings: GatewaySettings,
         *,
         routes: Iterable[web.RouteDef],
-        metrics: Metrics,
+        metrics: Callable[[], Awaitable[str]],
         login: BrowserLogin,
         ready: Callable[[], bool],
         port_chosen: bool,
@@ -423,7 +423,7 @@ class HttpListener:
                 status=401, text=f"{text}\n", headers={"WWW-Authenticate": "Bearer"}
             )
         try:
-            text = await self._metrics.render()
+            text = await self._metrics()
         except StoreError as error:
             return web.Response(status=503, text=f"The store cannot be read: {error}\n")
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})

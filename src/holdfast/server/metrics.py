@@ -60,43 +60,32 @@ def _escape_label(value: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-class Metrics:
-    """Renders the facts that `status` shows, the totals since the start, and what the store
-    counts; counts nothing itself."""
-
-    def __init__(
-        self,
-        reads: StoreReader,
-        *,
-        fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]],
-        status_report: Callable[[GatewaySnapshot], StatusReport],
-        totals: Callable[[], ProcessTotals],
-        prices: Callable[[], Prices],
-    ) -> None:
-        """`status_report` reads the disk, so it is called in a thread."""
-        self._reads = reads
-        self._fresh_snapshot = fresh_snapshot
-        self._status_report = status_report
-        self._totals = totals
-        self._prices = prices  # those that hold when it is asked
-
-    async def render(self) -> str:
-        deliveries = await self._reads.read(CountOutbox())
-        workload = await self._reads.read(GetWorkload())
-        document = await asyncio.to_thread(self._status_report, await self._fresh_snapshot())
-        snapshot, totals = document.snapshot, self._totals()
-        lines = [
-            *_messages(snapshot),
-            *_turns(totals),
-            *_usage(totals.usage_by_model, self._prices()),
-            *family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
-            *_live(snapshot),
-            *_background_work(workload, snapshot),
-            *_platforms(snapshot, now=document.started_at + document.uptime),
-            *_store(snapshot),
-            *_process(document),
-        ]
-        return "\n".join(lines) + "\n"
+async def render_metrics(
+    reads: StoreReader,
+    *,
+    fresh_snapshot: Callable[[], Coroutine[Any, Any, GatewaySnapshot]],
+    status_report: Callable[[GatewaySnapshot], StatusReport],
+    totals: ProcessTotals,
+    prices: Prices,
+) -> str:
+    """The facts that `status` shows, the totals since the start, and what the store counts.
+    `status_report` reads the disk, so it is called in a thread."""
+    deliveries = await reads.read(CountOutbox())
+    workload = await reads.read(GetWorkload())
+    document = await asyncio.to_thread(status_report, await fresh_snapshot())
+    snapshot = document.snapshot
+    lines = [
+        *_messages(snapshot),
+        *_turns(totals),
+        *_usage(totals.usage_by_model, prices),
+        *family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
+        *_live(snapshot),
+        *_background_work(workload, snapshot),
+        *_platforms(snapshot, now=document.started_at + document.uptime),
+        *_store(snapshot),
+        *_process(document),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _messages(snapshot: GatewaySnapshot) -> Iterator[str]:

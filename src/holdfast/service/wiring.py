@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -50,7 +51,7 @@ from holdfast.server.local.control_handlers import (
     ViewerTokenHandlers,
 )
 from holdfast.server.local.control_socket import ControlSocket, LifecycleHandlers
-from holdfast.server.metrics import Metrics
+from holdfast.server.metrics import render_metrics
 from holdfast.server.page import static_files
 from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.minute_stats import HOUR, MinuteHistory, hour_stats
@@ -345,7 +346,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         listener = HttpListener(
             self.config.settings.gateway,
             routes=self._routes(context, api),
-            metrics=self._metrics(context),
+            metrics=partial(_metrics_of, context),
             login=self.login,
             ready=context.status.ready,
             port_chosen="gateway.port" in self.config.origins,
@@ -353,15 +354,6 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         )
         context.gateway.live_settings.subscribe(listener.apply_settings, apply_log_level)
         return listener
-
-    def _metrics(self, context: ApiContext) -> Metrics:
-        return Metrics(
-            context.store,
-            fresh_snapshot=context.status.fresh_snapshot,
-            status_report=context.status.report,
-            totals=context.gateway.counters.totals,
-            prices=lambda: context.gateway.settings.prices,
-        )
 
     def _routes(self, context: ApiContext, api: ApiPlatform) -> list[RouteDef]:
         api_settings = self.config.settings.platforms.get("api", PlatformSettings())
@@ -433,3 +425,13 @@ def store_and_runner_status(store: HomeStore, runners: Runners) -> dict[str, Any
         "sandboxed": runners.sandboxed,
         "why_unsandboxed": runners.why_unsandboxed,
     }
+
+
+async def _metrics_of(context: ApiContext) -> str:
+    return await render_metrics(
+        context.store,
+        fresh_snapshot=context.status.fresh_snapshot,
+        status_report=context.status.report,
+        totals=context.gateway.counters.totals(),
+        prices=context.gateway.settings.prices,
+    )

@@ -508,7 +508,7 @@ async def test_a_deleted_session_ends_for_memory_before_it_is_removed(
 ) -> None:
     await ask(harness, "hello", "hi")
     one, gateway = await session_of(harness), harness.gateway
-    await gateway.deletion.delete(one)
+    await gateway.delete_session(one)
     assert provider.calls_to("on_session_end") == [(one,)]
     assert await harness.store.read(GetMemoryOwner(session_id=one)) is None, (
         "and nothing of it is left"

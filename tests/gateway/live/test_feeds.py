@@ -193,7 +193,7 @@ async def test_a_deletion_is_announced_once(harness: GatewayHarness) -> None:
     await harness.end_of(await harness.accept("hello"))
     session = await harness.only_session()
     with harness.gateway.feeds.read_changes() as changes:
-        await harness.gateway.deletion.delete(session)
+        await harness.gateway.delete_session(session)
         assert changes.deleted == [session]
 
 

@@ -87,7 +87,7 @@ async def test_no_word_of_a_deleted_session_is_left_in_any_file(
     assert WORD.encode() in bytes_of(harness.path.parent)
 
     gateway = harness.gateway
-    await gateway.deletion.delete(session)
+    await gateway.delete_session(session)
 
     for table in tables:
         count = await harness.store._submit(partial(count_rows, table=table, session_id=session))
@@ -117,7 +117,7 @@ async def test_subagent_sessions_are_deleted_with_their_parent(
 
     await harness.store._submit(insert_subagent)
     gateway = harness.gateway
-    await gateway.deletion.delete(parent)
+    await gateway.delete_session(parent)
     assert await harness.store.read(GetSession(session_id=subagent)) is None
     assert WORD.encode() not in bytes_of(harness.path.parent)
 

@@ -18,45 +18,39 @@ class NotResent(HoldfastError):
     """The delivery is not sent again; the message says why."""
 
 
-class OperatorResend:
-    """Checks and repeats deliveries on behalf of an operator. Owns nothing."""
+async def resend_delivery(
+    row: DeliveryRow,
+    outbox: OutboxWorker,
+    *,
+    writes: StoreWriter,
+    platforms: PlatformRegistry,
+    clock: Clock,
+) -> DeliveryRow:
+    """Queue the delivery again and return its stored row. I2: a delivery that may have arrived is
+    sent with its mark, or not at all if the platform reports that it has it. Raises `NotResent`."""
+    now = clock.now()
+    if (why := resend_refusal(row, outbox, platforms=platforms, now=now)) is not None:
+        raise NotResent(why)
+    requeued = await writes.write(
+        RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=now)
+    )
+    if requeued is None:
+        raise NotResent("another request was faster: the delivery is already queued.")
+    return requeued
 
-    def __init__(
-        self,
-        outbox: OutboxWorker,
-        *,
-        writes: StoreWriter,
-        platforms: PlatformRegistry,
-        clock: Clock,
-    ) -> None:
-        self._outbox = outbox
-        self._writes = writes
-        self._platforms = platforms
-        self._clock = clock
 
-    async def resend(self, row: DeliveryRow) -> DeliveryRow:
-        """Queue the delivery again and return its stored row. I2: a delivery that may have arrived
-        is sent with its mark, or not at all if the platform reports that it has it. Raises
-        `NotResent`."""
-        if (why := self.refusal(row)) is not None:
-            raise NotResent(why)
-        requeued = await self._writes.write(
-            RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=self._clock.now())
-        )
-        if requeued is None:
-            raise NotResent("another request was faster: the delivery is already queued.")
-        return requeued
-
-    def refusal(self, row: DeliveryRow) -> str | None:
-        """Why the delivery cannot be sent again now; None if it can."""
-        if row.state is DeliveryState.SENT:
-            return N_("the delivery has arrived: there is a receipt.")
-        if row.state in _UNFINISHED_STATES or self._outbox.holds(row.id):
-            return N_("the delivery is already being sent, or queued.")
-        if self._platforms.find(row.address) is None:
-            platform = platform_label(row.address.platform)
-            return f"{platform} has no account {row.address.account!r} any more."
-        return _stale_reason(row, now=self._clock.now())
+def resend_refusal(
+    row: DeliveryRow, outbox: OutboxWorker, *, platforms: PlatformRegistry, now: float
+) -> str | None:
+    """Why the delivery cannot be sent again now; None if it can."""
+    if row.state is DeliveryState.SENT:
+        return N_("the delivery has arrived: there is a receipt.")
+    if row.state in _UNFINISHED_STATES or outbox.holds(row.id):
+        return N_("the delivery is already being sent, or queued.")
+    if platforms.find(row.address) is None:
+        platform = platform_label(row.address.platform)
+        return f"{platform} has no account {row.address.account!r} any more."
+    return _stale_reason(row, now=now)
 
 
 def _stale_reason(row: DeliveryRow, *, now: float) -> str | None:

@@ -170,48 +170,36 @@ class SessionStopper:
             raise
 
 
-class SessionDeletion:
-    """Deletes sessions for good, with everything that is stored for them. Owns nothing."""
+async def delete_session(
+    session_id: SessionId,
+    *,
+    by: str = GATEWAY_ACTOR,
+    store: Store,
+    lanes: Lanes,
+    stopper: SessionStopper,
+    teardown: SessionTeardown,
+    clock: Clock,
+) -> None:
+    """Delete the session and its subagents for good from the store, the search index and the disk.
+    When this returns, nothing of it can be read from our files.
 
-    def __init__(
-        self,
-        store: Store,
-        lanes: Lanes,
-        *,
-        stopper: SessionStopper,
-        teardown: SessionTeardown,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._lanes = lanes
-        self._stopper = stopper
-        self._teardown = teardown
-        self._clock = clock
-
-    async def delete(self, session_id: SessionId, *, by: str = GATEWAY_ACTOR) -> None:
-        """Delete the session and its subagents from the store, the search index and the disk. When
-        this returns, nothing of it can be read from our files."""
-        # First, because while it runs it may start more subagents.
-        await self._stopper.stop_session(session_id, by=by)
-        subagents = await self._store.read(ListSubagentsBelow(session_id=session_id))
-        for subagent in reversed(subagents):
-            await self._delete_one(subagent.session_id, by=by)
-        await self._delete_one(session_id, by=by)
-        await self._store.erase_deleted()
-
-    async def _delete_one(self, session_id: SessionId, *, by: str) -> None:
-        """Delete one session. The session ends first, so that new messages open another one. Its
-        rows are deleted last, so that a deletion that was interrupted can be repeated."""
-        await self._store.write(EndSession(session_id=session_id, at=self._clock.now()))
-        while (lane := self._lanes.get(session_id)) is not None:
-            await self._stopper.stop_session(session_id, by=by)
+    A session ends first, so that new messages open another one, and its rows are deleted last, so
+    that a deletion that was interrupted can be repeated."""
+    # First, because while it runs it may start more subagents.
+    await stopper.stop_session(session_id, by=by)
+    below = await store.read(ListSubagentsBelow(session_id=session_id))
+    for each in (*(subagent.session_id for subagent in reversed(below)), session_id):
+        await store.write(EndSession(session_id=each, at=clock.now()))
+        while (lane := lanes.get(each)) is not None:
+            await stopper.stop_session(each, by=by)
             if lane.task is not None:
                 await asyncio.wait([lane.task])
-        await self._teardown.forget(session_id)
-        kind, at = AuditKind.SESSION_DELETED, self._clock.now()
-        act = AuditEntry(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
-        await self._store.write(DeleteSession(session_id=session_id), audit=act)
-        await self._store.unindex_session(session_id)
+        await teardown.forget(each)
+        kind, at = AuditKind.SESSION_DELETED, clock.now()
+        act = AuditEntry(kind=kind, actor=by, at=at, session_id=each, subject=each)
+        await store.write(DeleteSession(session_id=each), audit=act)
+        await store.unindex_session(each)
+    await store.erase_deleted()
 
 
 class ForceStop:

@@ -61,9 +61,7 @@ class AccountHandlers:
 
     def _ready_accounts(self) -> Accounts:
         if not self._ready():
-            raise web.HTTPServiceUnavailable(
-                text=_("The gateway is starting or stopping; try again.")
-            )
+            raise _not_ready()
         return self._accounts
 
 
@@ -99,9 +97,7 @@ class PairingHandlers:
 
     def _ready_pairing(self) -> PairingService:
         if not self._ready():
-            raise web.HTTPServiceUnavailable(
-                text=_("The gateway is starting or stopping; try again.")
-            )
+            raise _not_ready()
         return self._pairing
 
 
@@ -210,9 +206,7 @@ class ConfigHandlers:
 
     async def _ready_editor(self) -> "ConfigEditor":
         if not self._ready():
-            raise web.HTTPServiceUnavailable(
-                text=_("The gateway is starting or stopping; try again.")
-            )
+            raise _not_ready()
         if self._editor is None:
             await asyncio.to_thread(import_module, "holdfast.server.config_editor")
         return self.editor

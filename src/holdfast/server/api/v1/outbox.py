@@ -16,7 +16,11 @@ from holdfast.gateway.notify.chat_addresses import NoSuchChat, find_chat
 from holdfast.gateway.notify.proactive import ProactiveSendRequest, Undeliverable
 from holdfast.gateway.outbound.delivery import has_ended
 from holdfast.gateway.outbound.files import MAX_FILE_BYTES
-from holdfast.gateway.outbound.operator_resend import NotResent
+from holdfast.gateway.outbound.operator_resend import (
+    NotResent,
+    resend_delivery,
+    resend_refusal,
+)
 from holdfast.runner.workspace import safe_name
 from holdfast.server.api.context import ApiContext
 from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
@@ -87,8 +91,15 @@ async def retry_delivery(context: ApiContext, call: ApiCall[NoQuery, None]) -> w
         raise not_found(
             "There is no delivery {delivery!r}, or it was deleted.", delivery=delivery_id
         )
+    gateway = context.gateway
     try:
-        resent = await context.gateway.operator_resend.resend(row)
+        resent = await resend_delivery(
+            row,
+            gateway.outbox,
+            writes=context.store,
+            platforms=gateway.platforms,
+            clock=context.runtime.clock,
+        )
     except NotResent as why:
         raise conflict(
             "Delivery {delivery} is not sent again: {reason}",
@@ -103,9 +114,12 @@ def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
     """With its current status in the outbox."""
     gateway = context.gateway
     platform = gateway.platforms.find(row.address)
+    refusal = resend_refusal(
+        row, gateway.outbox, platforms=gateway.platforms, now=context.runtime.clock.now()
+    )
     outlook = DeliveryOutlook(
         status=gateway.outbox.status_of(row),
-        resend_refusal=gateway.operator_resend.refusal(row) or "",
+        resend_refusal=refusal or "",
         resolves_unknown=platform is not None and platform.capabilities.can_resolve_unknown,
     )
     return delivery_detail_view(row, outlook)

@@ -225,7 +225,7 @@ async def change_session(
 
 async def delete_session(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
     row = await context.find_session(call.path_param("id"))
-    await context.gateway.deletion.delete(row.id, by=OPERATOR)
+    await context.gateway.delete_session(row.id, by=OPERATOR)
     return web.Response(status=204)
 
 
