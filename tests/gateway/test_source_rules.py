@@ -75,8 +75,20 @@ def test_only_the_store_opens_databases_and_with_one_library() -> None:
         for name, tree in _files()
         if _imported(tree) & {"apsw", "sqlite3"} and not name.startswith("store/")
     }
-    assert found <= {"cli/doctor/checks.py"}  # which reports the version of apsw
+    assert not found
     assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
+
+
+def test_only_the_store_knows_its_implementations() -> None:
+    """K2: everything else opens or checks a store through `store/implementations.py`, so that a
+    second implementation changes nothing there."""
+    found = {
+        (name, module)
+        for name, tree in _files()
+        for module in _imported(tree)
+        if module.startswith("holdfast.store.sqlite") and not name.startswith("store/")
+    }
+    assert not found
 
 
 MAX_PARAMETERS = 8

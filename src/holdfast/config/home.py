@@ -91,6 +91,11 @@ def process_environment() -> Mapping[str, str]:
     return MappingProxyType(dict(os.environ))
 
 
+def chosen_store(environ: Mapping[str, str] | None = None) -> str:
+    """The name of the implementation of the store; "": the default one."""
+    return (os.environ if environ is None else environ).get("HOLDFAST_STORE", "")
+
+
 def pop_variables(names: Iterable[str]) -> dict[str, str]:
     """Remove these variables from the environment and return them: they are for this process only,
     and its child processes must not inherit them."""

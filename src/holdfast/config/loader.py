@@ -12,7 +12,7 @@ import msgspec
 from holdfast.config.document import RawConfig, parse_document, read_document, read_text
 from holdfast.config.environment import apply_variables, read_dotenv
 from holdfast.config.errors import config_error
-from holdfast.config.home import home_warnings
+from holdfast.config.home import chosen_store, home_warnings
 from holdfast.config.platforms import PLATFORMS, check_platforms, convert_platforms
 from holdfast.config.rules import check_rules, detect_provider
 from holdfast.config.secrets import resolve_secrets
@@ -110,7 +110,7 @@ def load(
         origins=MappingProxyType(raw.origins()),
         crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
         stall_at=environ.get("HOLDFAST_STALL_AT", ""),
-        store=environ.get("HOLDFAST_STORE", ""),
+        store=chosen_store(environ),
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
         text=raw.text,

@@ -30,7 +30,7 @@ from holdfast.service.supervisors.current import (
     read_own_cgroup,
     request_systemd_restart,
 )
-from holdfast.store.sqlite.schema import load_migrations
+from holdfast.store.implementations import closed_store
 from holdfast.system import exit_codes, socket_handover, sockets
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended
@@ -102,7 +102,7 @@ class Handover:
             await self.check_successor()  # says why it would not start
 
     async def _standby_would_start(self, standby: StandbySuccessor) -> bool:
-        ready, schema = False, len(load_migrations())
+        ready, schema = False, self._schema
         try:
             ready = await standby.would_start(schema=schema, timeout=successor.CHECK_TIMEOUT)
         finally:
@@ -134,13 +134,17 @@ class Handover:
         if standby is not None:
             standby.dismiss()
 
+    @property
+    def _schema(self) -> int:
+        return closed_store(Paths(self._config.home).db, self._config.store).newest_schema
+
     async def check_successor(self) -> None:
         """Raises `RestartRefused` if a successor would not start."""
         try:
             await successor.check_successor(
                 self._config.home,
                 environ=self._config.environ,
-                schema=len(load_migrations()),
+                schema=self._schema,
                 options=self._run_options,
             )
         except OSError as error:

@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.config.home import process_environment
+from holdfast.config.home import chosen_store, process_environment
 from holdfast.core.config.settings import ModelSettings, Provider, Settings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.runtime import Runtime
@@ -39,8 +39,7 @@ from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.server.status.thread import StatusThread
 from holdfast.service.wiring import GatewayWiring, ServerWiring
 from holdfast.store.backup.restore_plan import PLAN_FILE
-from holdfast.store.implementations import store_implementation
-from holdfast.store.sqlite.file_check import has_wal
+from holdfast.store.implementations import closed_store, store_implementation
 from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeLock
 from holdfast.system.logs import RecentLog
@@ -164,18 +163,14 @@ class OfflineApi:
 
 def offline_store(path: Path) -> HomeStore:
     """The store of a home without a gateway."""
-    return store_implementation(process_environment().get("HOLDFAST_STORE", ""))(path)
+    return store_implementation(chosen_store())(path)
 
 
 def has_stored_data(home: Path) -> bool:
     """Whether there is a store, or a restore of one that was interrupted."""
-    paths = (Paths(home).db, home / PLAN_FILE)
-    return any(map(_exists, paths)) or has_wal(Paths(home).db)
-
-
-def _exists(path: Path) -> bool:
+    path = Paths(home).db
     try:
-        return path.exists()
+        return closed_store(path, chosen_store()).exists() or (home / PLAN_FILE).exists()
     except PermissionError:
         raise HoldfastError(
             "{path} cannot be read by this user. Run this command as the user who runs the "

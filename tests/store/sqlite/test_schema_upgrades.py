@@ -24,7 +24,7 @@ from holdfast.core.ports.store_queries import (
     GetSearchStatus,
     GetTranscript,
 )
-from holdfast.store.sqlite.connection import check_closed_store
+from holdfast.store.sqlite.closed_store import ClosedSqliteStore
 from holdfast.store.sqlite.file_check import APPLICATION_ID
 from holdfast.store.sqlite.schema import apply_migration, load_migrations
 from holdfast.store.sqlite.store import SqliteStore
@@ -182,7 +182,7 @@ async def test_a_damaged_file_of_an_older_schema_is_not_migrated(
         async with SqliteStore(path):
             pass
     assert files(tmp_path) == damaged
-    assert check_closed_store(path).problems
+    assert ClosedSqliteStore(path).check().problems
     assert files(tmp_path) == damaged
 
 
@@ -191,13 +191,13 @@ def test_checking_a_closed_store_changes_nothing(current: Path, tmp_path: Path) 
     path = tmp_path / "state.db"
     create_older(path, current, 5, log=True)
     before = files(tmp_path)
-    found = check_closed_store(path)
+    found = ClosedSqliteStore(path).check()
     assert (found.problems, found.needs_migration) == ([], True)
     assert files(tmp_path) == before
     folder = tmp_path / "closed"
     folder.mkdir()
     (folder / "state.db").write_bytes(current.read_bytes())
-    assert not check_closed_store(folder / "state.db").needs_migration
+    assert not ClosedSqliteStore(folder / "state.db").check().needs_migration
     assert [file.name for file in folder.iterdir()] == ["state.db"]
 
 
@@ -210,7 +210,7 @@ def test_checking_a_store_whose_wal_is_newer_fails(current: Path, tmp_path: Path
     db.pragma("user_version", NEWEST + 1)
     db.close()
     with pytest.raises(StoreUnusable, match="newer Holdfast"):
-        check_closed_store(path)
+        ClosedSqliteStore(path).check()
 
 
 async def test_store_damage_found_by_a_search_stops_writing(current: Path, tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-import apsw
-
 from holdfast.cli.backup import configured_backup_dir, load_backup_settings
 from holdfast.cli.doctor.data_checks import check_config, check_database, check_model
 from holdfast.cli.doctor.finding import (
@@ -94,9 +92,8 @@ def _private_paths(examined: ExaminedHome) -> Iterator[Path]:
     paths = examined.paths
     yield examined.home
     single = (paths.env_file, paths.secrets, paths.run, paths.workspaces, paths.logs)
-    databases = (*examined.home.glob("state.db*"), *examined.home.glob("search.db*"))
     backups = (examined.home / "backups", *examined.home.glob("backups/holdfast-*"))
-    several = (*paths.secrets.glob("*"), *databases, *backups)
+    several = (*paths.secrets.glob("*"), *examined.store.files(), *backups)
     for path in (*single, *several, examined.home / "runs"):
         if path.exists() and not path.is_socket():
             yield path
@@ -216,7 +213,7 @@ _MIN_PYTHON = (3, 11)
 
 def check_versions(examined: ExaminedHome) -> Iterable[HealthFinding]:
     versions = (
-        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"Python {platform.python_version()}, {examined.store.software}, "
         f"{platform.system()} {platform.release()}."
     )
     if sys.version_info >= _MIN_PYTHON:

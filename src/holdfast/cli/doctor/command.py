@@ -13,10 +13,12 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.cli.doctor.finding import ExaminedHome, FindingLevel, HealthCheck, HealthFinding
 from holdfast.config import Config, ConfigError, load
+from holdfast.config.home import chosen_store
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text.translation import _, _n
 from holdfast.system import exit_codes
 from holdfast.system.lock import HolderUnreadable, is_gateway_running
+from holdfast.system.paths import Paths
 
 
 @click.command("doctor")
@@ -94,7 +96,14 @@ def _select_checks(skip: frozenset[str]) -> dict[str, HealthCheck]:
 
 
 def _load_home(home: Path) -> ExaminedHome:
-    return ExaminedHome(home=home, running=_gateway_runs(home), config=_load_config(home))
+    from holdfast.store.implementations import closed_store  # noqa: PLC0415 - not for --help
+
+    return ExaminedHome(
+        home=home,
+        running=_gateway_runs(home),
+        config=_load_config(home),
+        store=closed_store(Paths(home).db, chosen_store()),
+    )
 
 
 def _gateway_runs(home: Path) -> bool:

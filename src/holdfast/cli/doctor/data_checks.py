@@ -34,8 +34,6 @@ from holdfast.server.api.views.gateway import SearchIndexView, StoreView, search
 from holdfast.server.status.problems import failure_problems
 from holdfast.store.backup import create, directory
 from holdfast.store.backup.directory import StoredBackup
-from holdfast.store.sqlite.connection import check_closed_store
-from holdfast.store.sqlite.file_check import has_wal
 from holdfast.system.lock import HomeLock
 
 _LOCK_PURPOSE = "holdfast doctor"
@@ -59,7 +57,7 @@ def inspect_database(examined: ExaminedHome) -> DatabaseReport:
         view = api_client_for(examined.home, timeout=_INSPECTION_TIMEOUT).get("/store", StoreView)
         return DatabaseReport(**msgspec.structs.asdict(view))
     with HomeLock(examined.home, purpose=_LOCK_PURPOSE):
-        found = check_closed_store(examined.paths.db)
+        found = examined.store.check()
     if found.problems or found.needs_migration:
         return DatabaseReport(
             problems=found.problems, search=_EMPTY_SEARCH, behind=found.needs_migration
@@ -199,7 +197,7 @@ def check_config(examined: ExaminedHome) -> Iterable[HealthFinding]:
 
 
 def check_database(examined: ExaminedHome) -> Iterable[HealthFinding]:
-    if not (examined.paths.db.exists() or has_wal(examined.paths.db)):
+    if not examined.store.exists():
         yield ok_finding(_("There is no database yet."))
         return
     try:

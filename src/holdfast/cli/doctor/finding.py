@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.config import Config
 from holdfast.core.ops.status import Problem
+from holdfast.core.ports.store import ClosedStore
 from holdfast.system.paths import Paths
 
 
@@ -59,6 +60,7 @@ class ExaminedHome:
     home: Path
     running: bool
     config: Config | None
+    store: ClosedStore
 
     @property
     def paths(self) -> Paths:

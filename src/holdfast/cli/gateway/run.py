@@ -81,7 +81,8 @@ def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
     from holdfast.cli.root import exit_code  # noqa: PLC0415 - as above
     from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
     from holdfast.service.successor import StandbyChannel  # noqa: PLC0415 - as above
-    from holdfast.store.sqlite.schema import load_migrations  # noqa: PLC0415 - as above
+    from holdfast.store.implementations import closed_store  # noqa: PLC0415 - as above
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     channel = StandbyChannel(fd)
     try:
@@ -89,7 +90,7 @@ def _wait_for_go_signal(config: "Config", lock: "HomeLock", fd: int) -> None:
     except HoldfastError as error:
         channel.report(error=str(error))
         sys.exit(exit_code(error))
-    channel.report(schema=len(load_migrations()))
+    channel.report(schema=closed_store(Paths(config.home).db, config.store).newest_schema)
     if not channel.wait_for_release():
         sys.exit(0)
     lock.wait()

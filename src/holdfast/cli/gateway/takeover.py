@@ -25,8 +25,7 @@ from holdfast.core.text.translation import _
 from holdfast.models.fallback import model_targets
 from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import ControlClient, GatewayDown
-from holdfast.store.sqlite.file_check import check_header
-from holdfast.store.sqlite.schema import load_migrations
+from holdfast.store.implementations import closed_store
 from holdfast.system.lock import (
     HomeInUse,
     HomeLock,
@@ -50,7 +49,8 @@ def check_can_start(config: Config, *, schema: int = 0) -> None:
     in the WAL beside the file, where only SQLite would find it.
     """
     import_module("holdfast.service.main")  # and with it everything that a start imports
-    known = len(load_migrations())
+    store = closed_store(Paths(config.home).db, config.store)
+    known = store.newest_schema
     if schema > known:
         raise CannotStart(
             "The store of {home} has schema version {schema}, but this installation only knows "
@@ -59,7 +59,7 @@ def check_can_start(config: Config, *, schema: int = 0) -> None:
             schema=schema,
             known=known,
         )
-    check_header(Paths(config.home).db, known=known, vfs=None)
+    store.check_openable()
     settings = config.settings
     if settings.model.provider is not Provider.AUTO:
         model_targets(settings.model, secrets=config.secrets)

@@ -12,11 +12,13 @@ from typing import Any
 
 import msgspec
 
+from holdfast.config.home import chosen_store
+from holdfast.core.ports.store import ClosedStore
 from holdfast.core.text.locale_format import format_duration, format_time
 from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.stop import StopKind, StopRow
 from holdfast.server.local.status_client import GatewayDown
-from holdfast.store.sqlite.writes.gateway_stops import read_last_stop
+from holdfast.store.implementations import closed_store
 from holdfast.system.lock import LockHolder, read_holder
 from holdfast.system.paths import Paths
 
@@ -59,15 +61,16 @@ def format_down(paths: Paths, down: GatewayDown, *, as_json: bool, indent: int) 
 
 def read_last_shutdown(paths: Paths) -> LastShutdown:
     """Reads the files of the last process, and changes nothing."""
-    if not paths.db.exists():
+    store = closed_store(paths.db, chosen_store())
+    if not store.exists():
         return LastShutdown(how=ShutdownKind.NEVER)
     dead = _read_stale_lock(paths.lock)
     if dead is not None:
         # A process that stops regularly clears the lock file.
-        return LastShutdown(how=ShutdownKind.CRASH, at=_last_activity(paths), pid=dead.pid)
-    stop = read_last_stop(paths.db)
+        return LastShutdown(how=ShutdownKind.CRASH, at=_last_activity(paths, store), pid=dead.pid)
+    stop = store.read_last_stop()
     if stop is None or stop.ready_at is not None:
-        return LastShutdown(how=ShutdownKind.UNKNOWN, at=_last_activity(paths))
+        return LastShutdown(how=ShutdownKind.UNKNOWN, at=_last_activity(paths, store))
     return LastShutdown(how=ShutdownKind.REQUESTED, at=stop.stopped_at or stop.order.at, stop=stop)
 
 
@@ -79,10 +82,10 @@ def _read_stale_lock(path: Path) -> LockHolder | None:
     return holder if holder.purpose == "gateway" else None
 
 
-def _last_activity(paths: Paths) -> float | None:
-    """When a file that a running gateway writes last changed."""
-    wal = paths.db.with_name(paths.db.name + "-wal")
-    times = [file.stat().st_mtime for file in (paths.log_file, paths.db, wal) if file.exists()]
+def _last_activity(paths: Paths, store: ClosedStore) -> float | None:
+    """When something that a running gateway writes last changed."""
+    logged = paths.log_file.stat().st_mtime if paths.log_file.exists() else None
+    times = (at for at in (logged, store.last_changed()) if at is not None)
     return max(times, default=None)
 
 

@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.ops.status import StoreStatus
 from holdfast.core.people.audit import AuditEntry
 from holdfast.core.ports.command import Command, FailureSubscriber, Query, Subscriber
 from holdfast.core.sessions.search import SearchIndexStatus
+from holdfast.core.turns.stop import StopRow
 
 R = TypeVar("R")
 
@@ -101,3 +104,52 @@ class HomeStore(Store, Protocol):
         ...
 
     async def __aenter__(self) -> "HomeStore": ...
+
+
+class ClosedStoreCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """`needs_migration`: it has an older schema; the next gateway migrates it."""
+
+    problems: list[str]
+    needs_migration: bool
+
+
+class ClosedStore(Protocol):
+    """What a process that does not open the store of a home can find out about it. Nothing is
+    written to it."""
+
+    @property
+    def software(self) -> str:
+        """Name and version of the database, for people."""
+        ...
+
+    @property
+    def newest_schema(self) -> int:
+        """The schema version that this installation migrates a store to."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether anything was stored."""
+        ...
+
+    def files(self) -> list[Path]:
+        """Its files in the home; only their owner may read them."""
+        ...
+
+    def last_changed(self) -> float | None:
+        """When it was last written, as far as its files tell."""
+        ...
+
+    def check_openable(self) -> None:
+        """Raises what opening it would raise, as far as that is known without opening it: another
+        process may have it open."""
+        ...
+
+    def check(self) -> ClosedStoreCheck:
+        """Reads all of it; no process has it open. Raises `StoreUnusable` if it is not a store, or
+        newer than the program."""
+        ...
+
+    def read_last_stop(self) -> StopRow | None:
+        """The last stop of a gateway; None: none was recorded, or it cannot be read. Takes no
+        lock: a gateway may be starting at this moment."""
+        ...

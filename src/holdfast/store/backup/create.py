@@ -20,7 +20,8 @@ from holdfast.core.ops.backup import BackupManifest, CopyProgress, InvalidBackup
 from holdfast.store.backup import archive, directory
 from holdfast.store.backup.archive import ArchiveSource, BytesCallback
 from holdfast.store.sqlite import errors
-from holdfast.store.sqlite.connection import open_closed_store, open_immutable
+from holdfast.store.sqlite.closed_store import open_closed_store
+from holdfast.store.sqlite.connection import open_immutable
 from holdfast.store.sqlite.file_check import APPLICATION_ID, quick_check
 from holdfast.store.sqlite.schema import load_migrations
 

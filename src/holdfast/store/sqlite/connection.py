@@ -1,14 +1,12 @@
 """Opens connections to the database file: the writer's (which migrates it), readers, and one to
-a file that no process has open."""
+a file that no process writes."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import apsw
-import msgspec
 
 from holdfast.store.backup.restore_plan import finish_restore
 from holdfast.store.sqlite import errors
@@ -142,36 +140,3 @@ def _check_application_id(db: apsw.Connection, path: Path, version: int, known: 
         raise errors.foreign_database(path, application)
     elif version > known:
         raise errors.newer_schema(path, version, known)
-
-
-class ClosedStoreCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """`needs_migration`: it has an older schema; the next gateway migrates it."""
-
-    problems: list[str]
-    needs_migration: bool
-
-
-def check_closed_store(path: Path) -> ClosedStoreCheck:
-    """Checks every page. Raises `StoreUnusable` if it is not a store, or newer than the program."""
-    known = len(load_migrations())
-    with open_closed_store(path) as db:
-        version = db.pragma("user_version")
-        if version > known:
-            raise errors.newer_schema(path, version, known)
-        return ClosedStoreCheck(problems=quick_check(db.cursor()), needs_migration=version < known)
-
-
-@contextmanager
-def open_closed_store(path: Path) -> Iterator[apsw.Connection]:
-    """A read-only connection to a file that no process has open. An interrupted restore is
-    finished first."""
-    finish_restore(path.parent)
-    check_header(path, known=len(load_migrations()), vfs=None)
-    # A file that was closed has no WAL, and none should be created next to it.
-    db = open_reader(path, vfs=None) if has_wal(path) else open_immutable(path)
-    try:
-        yield db
-    except apsw.Error as error:
-        raise errors.to_store_error(error, path) from error
-    finally:
-        db.close()

@@ -1,7 +1,4 @@
-"""Stops of gateway processes and home channels: written and read, also from a file that no
-process has open."""
-
-from pathlib import Path
+"""Stops of gateway processes and home channels: written and read."""
 
 import apsw
 import msgspec
@@ -9,7 +6,6 @@ import msgspec
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.outbox import Address, NewDelivery
 from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
-from holdfast.store.sqlite.file_check import has_wal
 from holdfast.store.sqlite.writes import audit_log, outbox
 
 _COLUMNS = "id, asked, version, parked, interrupted, stopped_at, ready_at, told, phases, resumed"
@@ -151,22 +147,3 @@ def _decode_stop(row: tuple[object, ...]) -> StopRow:
         },
         StopRow,
     )
-
-
-def read_last_stop(path: Path) -> StopRow | None:
-    """None: none was recorded, or it cannot be read. Writes nothing and takes no lock: a gateway
-    may be starting at this moment."""
-    if not path.is_file():
-        return None
-    # A file without a WAL is complete by itself. Opened with mode=ro, it would get a WAL.
-    mode = "mode=ro" if has_wal(path) else "immutable=1"
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    try:
-        db = apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
-        try:
-            found = last_stops(db.cursor(), 1)
-        finally:
-            db.close()
-    except apsw.Error:
-        return None  # without this table, damaged, or just being replaced
-    return found[0] if found else None
