@@ -48,7 +48,7 @@ async def visit(harness: GatewayHarness, sessions: range) -> int:
 
 
 async def test_sessions_without_an_agent_hold_no_memory(harness: GatewayHarness) -> None:
-    """A6: resident memory depends on the agents in the cache, and not on the sessions that were visited
+    """A6: memory depends on the agents in the cache, and not on the sessions that were visited
     since: neither on new ones nor on those that come back (bench/README.md)."""
     full = await visit(harness, range(200))
     new = await visit(harness, range(200, 200 + VISITED))
