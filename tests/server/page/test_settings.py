@@ -150,6 +150,51 @@ def test_a_list_of_tables_is_edited_in_place_as_a_whole(
     assert "fallbacks" not in read_config(gateway).get("model", {})
 
 
+_OVERTAKEN_REQUESTS = """
+async () => {
+  const { html, render } = await import("/page/vendor/preact-htm.module.js");
+  const { useFetched } = await import("/page/view/use_fetched.js");
+  const source = { last: 0, subscribe: () => () => {} };
+  const answers = [];
+  const ask = () => new Promise((resolve) => answers.push(resolve));
+  const place = document.createElement("div");
+  let refresh;
+  render(html`<${() => {
+    const fetched = useFetched(source, ask, 0);
+    refresh = fetched.refresh;
+    return fetched.value;
+  }} />`, place);
+  const shown = async (text) => {
+    while (place.textContent !== text) await new Promise(requestAnimationFrame);
+  };
+  while (!answers.length) await new Promise(requestAnimationFrame);
+  answers[0]("at first");
+  await shown("at first");
+  const saved = refresh();
+  refresh(); // by an event of the stream
+  answers[1]("saved");
+  await saved;
+  await new Promise(requestAnimationFrame);
+  const whenSaved = place.textContent;
+  refresh();
+  answers[3]("newest");
+  await shown("newest");
+  answers[2]("overtaken");
+  await new Promise(requestAnimationFrame);
+  return [whenSaved, place.textContent];
+}
+"""
+
+
+def test_a_saved_value_is_shown_although_a_later_request_is_unanswered(
+    gateway: SpawnedGateway, visit: Visit
+) -> None:
+    """Otherwise the form closes over the value from before, whenever an event of the stream asks
+    for the configuration in that moment. An answer that comes late replaces no newer one."""
+    page = open_settings(visit(gateway), "")
+    assert page.evaluate(_OVERTAKEN_REQUESTS) == ["saved", "newest"]
+
+
 def test_prices_are_edited_and_an_earlier_version_is_restored(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:

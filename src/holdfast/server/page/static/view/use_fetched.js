@@ -3,19 +3,25 @@ import { useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 
 /**
  * Requests at once, whenever `source` has something newer (its `last` changed), and every
- * `every` seconds while the page is visible. The answer to an older request is
- * ignored.
+ * `every` seconds while the page is visible. An answer is shown unless that of a later
+ * request is, so `refresh` returns once something at least as new as its request is shown.
  */
 export function useFetched(source, ask, every, depends = []) {
   const [state, setState] = useState({ value: null, problem: "" });
-  const turn = useRef(0);
+  const asked = useRef(0); // the number of the last request
+  const shown = useRef(0); // the number of the request whose answer is shown
   const refresh = async () => {
-    const mine = ++turn.current;
+    const mine = ++asked.current;
+    const show = (change) => {
+      if (mine < shown.current) return;
+      shown.current = mine;
+      setState(change);
+    };
     try {
       const value = await ask();
-      if (mine === turn.current) setState({ value, problem: "" });
+      show({ value, problem: "" });
     } catch (failure) {
-      if (mine === turn.current) setState((before) => ({ ...before, problem: failure.message }));
+      show((before) => ({ ...before, problem: failure.message }));
     }
   };
   useEffect(() => {
@@ -27,7 +33,7 @@ export function useFetched(source, ask, every, depends = []) {
     });
     const timer = every && setInterval(() => document.hidden || refresh(), every * 1000);
     return () => {
-      turn.current += 1;
+      shown.current = asked.current + 1; // what was requested so far is not shown any more
       ends();
       clearInterval(timer);
     };
