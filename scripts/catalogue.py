@@ -50,6 +50,7 @@ PLURALS_KNOWN = 200  # forms that page.json lists; translation.js has the same n
 WIDTH = 100
 HEADER = "# Texts of Holdfast. Written by `make catalogue`."
 BASE_ERROR = "HoldfastError"
+REMEDY = "remedy"  # of an error: a text with the same values as the message
 HELP_TAKERS = ("command", "group", "option", "argument", "Command", "Group", "Option")  # of click
 HELP_KEYWORDS = ("help", "short_help", "epilog")
 COMMAND_DECORATORS = ("command", "group")
@@ -304,9 +305,22 @@ class _PythonTexts:
                 texts = [one, two]
         own = set(self._errors.parameters(name))
         given = {keyword.arg for keyword in node.keywords}
+        remedies = [each.value for each in node.keywords if each.arg == REMEDY and REMEDY in own]
+        of_remedies: set[str] = set()  # they have the same values
+        for remedy in remedies:
+            match remedy:
+                case ast.Constant(value=str(text)) if text:
+                    self._add(text, None, node)
+                    of_remedies |= _names_or_none(text)
+                    if missing := of_remedies - {each for each in given if each}:
+                        lacks = f"{text!r} lacks the value {', '.join(sorted(missing))}."
+                        self._problem(node, lacks)
+                case ast.JoinedStr() | ast.BinOp():
+                    self._problem(node, "a remedy is an f-string: the catalogue cannot know it.")
         for text in texts:
             self._add(text, None, node)
-            values = {each for each in given if each} - (own - _names_or_none(text))
+            values = {each for each in given if each} - (own - _names_or_none(text)) - of_remedies
+            values |= _names_or_none(text) & given & of_remedies
             if None not in given and values:
                 # A function of that name in another module may have other parameters.
                 optional = set() if name in self._errors.names else values

@@ -213,7 +213,7 @@ base_url = "http://127.0.0.1:1"
     with pytest.raises(ConnectRefused, match=why) as refused:
         async with closed.connect(RecordingIntake()):
             pass
-    assert "package" in refused.value.remedy
+    assert "package" in str(refused.value.remedy)
     assert credential_identities(config) == {}
 
 

@@ -1,14 +1,17 @@
 """Errors of model calls are classified, and their texts say what to do."""
 
+import re
 from collections.abc import Mapping
 
 import pytest
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.model import RETRYABLE_FAULTS, ModelFailed, ModelFault
 from holdfast.models import errors
 from holdfast.models.target import ModelTarget
+from holdfast.system.languages import PseudoCatalogue
 
 TARGET = ModelTarget(
     provider=Provider.OPENAI,
@@ -112,9 +115,21 @@ def test_each_text_says_which_model_and_what_to_do() -> None:
     assert "base_url" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "Not Found" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "30 s" in str(failed(429, headers={"Retry-After": "30"}))
-    late = errors.timeout_error(TARGET, "did not begin to answer", "first_token_timeout", 5)
+    late = errors.timeout_error(TARGET, errors.TimeoutStage.ANSWER, "first_token_timeout", 5)
     assert "gpt-5.1" in str(late)
     assert "`first_token_timeout`" in str(late)
+
+
+def test_each_part_of_a_text_is_translated() -> None:
+    late = errors.timeout_error(TARGET, errors.TimeoutStage.ANSWER, "first_token_timeout", 5)
+    every = [late, errors.truncated_error(TARGET), errors.network_error(TARGET, "refused")]
+    every += [failed(status, b'{"error":{"message":"no"}}') for status in (400, 401, 413, 429, 500)]
+    for error in every:
+        with use_catalogue(PseudoCatalogue()):
+            shown = error.for_person()
+        while "⟦" in shown:
+            shown = re.sub(r"⟦[^⟦⟧]*⟧", "", shown)
+        assert not re.search(r"[a-z]{4}", shown), (str(error), shown)
 
 
 def test_faults_that_a_person_must_fix_are_never_retried() -> None:

@@ -71,7 +71,7 @@ async def test_the_fallback_model_answers_and_is_reported_once(
     fallback, *_, last = await collect_events(leases.lease(), UserMessage(text="hi"))
     assert isinstance(fallback, FallbackUsed)
     assert fallback.model == "second"
-    assert "API key" in fallback.why
+    assert "API key" in str(fallback.why)
     assert isinstance(last, Completed)
     assert (last.message.model, last.message.text) == ("second", "You said: hi")
 

@@ -8,7 +8,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from holdfast.core.config.settings import ModelSettings, Provider
+from holdfast.core.text.translation import use_catalogue
 from holdfast.models.selection import find_server, select_model
+from holdfast.system.languages import PseudoCatalogue
 from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Serve = Callable[[bytes | None], Awaitable[str]]
@@ -77,7 +79,7 @@ async def test_a_server_that_answers_is_selected_and_reported(model: ModelProces
     assert chosen.settings.provider is Provider.LOCAL
     assert chosen.settings.base_url == model.base_url
     assert (chosen.choice.provider, chosen.choice.name) == ("local", "scripted")
-    assert model.base_url in chosen.choice.why
+    assert model.base_url in str(chosen.choice.why)
 
 
 async def test_a_configured_name_is_used(model: ModelProcess) -> None:
@@ -89,12 +91,14 @@ async def test_without_a_server_the_demo_model_is_selected_with_a_reason() -> No
     chosen = await select_model(ModelSettings(discover=(UNUSED_ADDRESS,)), origin="")
     assert chosen.settings.provider is Provider.DEMO
     assert chosen.choice.name == "demo"
-    assert "no API key is set" in chosen.choice.why
+    assert "no API key is set" in str(chosen.choice.why)
 
 
 async def test_a_configured_provider_is_not_searched_for(model: ModelProcess) -> None:
     settings = ModelSettings(provider=Provider.DEMO, discover=(model.base_url,))
     chosen = await select_model(settings, origin="holdfast.toml")
     assert chosen.settings == settings
-    assert chosen.choice.why == "set by holdfast.toml"
+    assert str(chosen.choice.why) == "set by holdfast.toml"
+    with use_catalogue(PseudoCatalogue()):
+        assert chosen.choice.why.for_person() == "⟦set by holdfast.toml⟧"
     assert model.requests()["count"] == 0

@@ -9,6 +9,7 @@ from tests.state_machine.virtual_time import VirtualTimeLoop
 
 from holdfast.core.config.settings import Provider
 from holdfast.core.turns.model import ModelFailed, ModelFault
+from holdfast.models.errors import TimeoutStage
 from holdfast.models.retry import CallDeadline
 from holdfast.models.target import CallLimits, ModelTarget
 
@@ -20,7 +21,7 @@ def new_deadline(whole: float = 600) -> CallDeadline:
 
 async def wait(deadline: CallDeadline, seconds: float, limit: float) -> None:
     await deadline.wait(
-        partial(asyncio.sleep, seconds), limit, stage="was silent", setting="the_limit"
+        partial(asyncio.sleep, seconds), limit, stage=TimeoutStage.STALLED, setting="the_limit"
     )
 
 
@@ -49,7 +50,7 @@ async def test_an_uninterrupted_stream_is_bounded_by_the_total_limit() -> None:
     end = asyncio.get_running_loop().time() + 2
     with pytest.raises(ModelFailed, match="whole_timeout"):
         while asyncio.get_running_loop().time() < end:
-            await deadline.wait(at_once, 0, stage="was silent", setting="the_limit")
+            await deadline.wait(at_once, 0, stage=TimeoutStage.STALLED, setting="the_limit")
     deadline.finish()
 
 

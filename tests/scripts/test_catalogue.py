@@ -57,6 +57,20 @@ def test_catalogues_are_current() -> None:
     assert not outdated, f"run `make catalogue` and commit what it changes: {outdated}"
 
 
+def test_a_remedy_is_a_text_with_the_values_of_its_error(tmp_path: Path) -> None:
+    base = "class HoldfastError(Exception): ...\n"
+    base += (
+        "class Refused(HoldfastError):\n    def __init__(self, message, *, remedy, **values): ...\n"
+    )
+    good = 'Refused("{nick} is taken", nick=a, table=t, remedy="Set {table}.nick")\n'
+    texts, problems = extracted(tmp_path, core__errors=base + good)
+    assert [text for text, _ in texts] == ["Set {table}.nick", "{nick} is taken"] and not problems
+    lacking = 'Refused("no", remedy="Set {table}.nick")\nRefused("no", remedy=f"Set {t}")\n'
+    unused = 'Refused("no", table=t, key=k, remedy="Set {table}.nick")\n'
+    _, problems = extracted(tmp_path, core__errors=base + lacking + unused)
+    assert [problem.split(" ")[-1] for problem in problems] == ["table.", "it.", "key."]
+
+
 @pytest.mark.parametrize("tag", catalogue.translations())
 def test_translations_have_the_values_of_the_text(tag: str) -> None:
     translated = catalogue.read_catalogue(catalogue.translations()[tag])

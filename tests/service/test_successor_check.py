@@ -8,9 +8,11 @@ import pytest
 
 import holdfast
 from holdfast.core.errors import RestartRefused
+from holdfast.core.text.translation import use_catalogue
 from holdfast.service import successor
 from holdfast.store.sqlite.schema import load_migrations
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.languages import PseudoCatalogue
 
 SOURCE = str(Path(holdfast.__file__).parents[1])
 HANGS = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -32,6 +34,8 @@ async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
     with pytest.raises(RestartRefused) as refused:
         await successor.check_successor(home, environ=environ(home, before=before), schema=schema)
     assert "The running gateway continues." in str(refused.value)
+    with use_catalogue(PseudoCatalogue()):
+        assert refused.value.for_person().startswith("⟦the successor would not start: ")
     return str(refused.value)
 
 

@@ -13,6 +13,7 @@ from holdfast.agent.delegate_tool import DelegateTool
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import DEFAULT_LIMITS
 from holdfast.core.ports.runtime import Runtime, Tool
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.model import ModelChoice
 from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.agents.factory import AgentConfig
@@ -53,7 +54,7 @@ class GatewayRun:
             AgentConfig(
                 settings=settings,
                 lease=self.model.lease,
-                model=ModelChoice(provider="local", name=config.model, why="a test"),
+                model=ModelChoice(provider="local", name=config.model, why=Translatable("a test")),
                 api_key=None,
                 toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
             ),

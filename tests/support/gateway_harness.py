@@ -39,6 +39,7 @@ from holdfast.core.ports.store_queries import (
 )
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.model import ModelChoice, ToolSchema
 from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
 from holdfast.gateway.accounts.connection import BackoffSettings, ConnectionPolicy
@@ -208,7 +209,7 @@ class GatewayHarness:
         self.agent_config = AgentConfig(
             settings=self.settings,
             lease=self.model.lease,
-            model=ModelChoice(provider="local", name="scripted", why="a test"),
+            model=ModelChoice(provider="local", name="scripted", why=Translatable("a test")),
             api_key=None,
             toolbox=ToolRegistry(tools).for_toolsets({tool.toolset for tool in tools}),
             secrets=self.secrets,

@@ -192,7 +192,7 @@ async def _describe_model(
         api_mode=target.api_mode,
         base_url=target.base_url,
         key=target.key_reference,
-        why=_("used when the models before it fail") if index else _(chosen.choice.why),
+        why=_("used when the models before it fail") if index else chosen.choice.why.for_person(),
     )
     try:
         return msgspec.structs.replace(found, offers=await pool.list_models(target))

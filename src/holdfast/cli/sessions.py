@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.cli.chat.screen import format_call, outcome_text
 from holdfast.cli.common.connection import api_client_for, find_session, query_api
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.options import chosen_home, complete_session, home_option
 from holdfast.cli.common.output import (
     confirm,
@@ -196,7 +197,7 @@ def _session_row(session: SessionView) -> tuple[str, ...]:
     return (
         session.id,
         format_time(session.active_at),
-        session.state if session.current else _("closed"),
+        state_text(session.state) if session.current else _("closed"),
         sanitize(session.title),
         str(session.messages),
         _chat_address(session),

@@ -2,8 +2,12 @@
 
 import errno
 import re
+from typing import TYPE_CHECKING
 
 from holdfast.core.text.translation import _
+
+if TYPE_CHECKING:
+    from holdfast.core.text.translatable import Translatable
 
 _ERRNO = re.compile(r"\[Errno -?\d+\] ")
 _CONNECT_FAILURES = {
@@ -50,6 +54,24 @@ class HoldfastError(Exception):
             for name, value in self._values.items()
         }
         return without_errno(translated.format_map(values) if values else translated)
+
+    @property
+    def text(self) -> "Translatable":
+        """The message, to be translated after this error is gone."""
+        return self._translatable(self._template)
+
+    def _translatable(self, template: str) -> "Translatable":
+        """A text with the values of this error."""
+        # The help of the command line needs these classes, but not msgspec.
+        from holdfast.core.text.translatable import Translatable  # noqa: PLC0415
+
+        return Translatable(template, {name: _plain(each) for name, each in self._values.items()})
+
+
+def _plain(value: object) -> "str | int | float | Translatable":
+    if isinstance(value, HoldfastError) and type(value).for_person is HoldfastError.for_person:
+        return value.text
+    return value if isinstance(value, (int, float)) else without_errno(str(value))
 
 
 class StoreError(HoldfastError):
@@ -121,11 +143,13 @@ class ConnectError(HoldfastError):
 
 class ConnectRefused(ConnectError):
     """Another attempt would fail, too: a person has to fix something first. The text says what is
-    wrong, `remedy` what to do."""
+    wrong, `remedy` what to do; the values fill both."""
 
-    def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
+    def __init__(
+        self, message: str, *, remedy: "str | Translatable" = "", **values: object
+    ) -> None:
         super().__init__(message, **values)
-        self.remedy = remedy
+        self.remedy = self._translatable(remedy) if isinstance(remedy, str) else remedy
 
 
 class AccountInUse(ConnectError):

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Any
 
-import msgspec
-
 from holdfast.core.ops.status import TurnStatus
 from holdfast.core.turns.subagent import SubagentKind, platform_label
 from holdfast.core.turns.turn_state import LaneState
@@ -35,6 +33,7 @@ def gateway_snapshot(
 ) -> dict[str, Any]:
     """The part of a `GatewaySnapshot` that the gateway knows. It is built while messages are
     handled, so it counts everything and describes only the oldest."""
+    model = agent_factory.model
     return {
         **_lane_counts(list(lanes)),
         "subagents": {kind.value: subagents.count(kind) for kind in SubagentKind},
@@ -43,7 +42,8 @@ def gateway_snapshot(
         "outbox_since": outbox.oldest_since,
         "undeliverable": outbox.undeliverable_counts,
         "agents": cache.status,
-        "model": msgspec.structs.asdict(agent_factory.model),
+        "model": {"provider": model.provider, "name": model.name, "why": str(model.why)},
+        "model_why": model.why,
         "platforms": platforms.statuses(),
     }
 

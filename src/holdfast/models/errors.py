@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from math import isfinite
 
 import msgspec
 
+from holdfast.core.errors import HoldfastError
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.models.target import ModelTarget
 
@@ -77,52 +80,70 @@ def provider_error(target: ModelTarget, error: bytes) -> ModelFailed:
 
 def network_error(target: ModelTarget, what: str) -> ModelFailed:
     return ModelFailed(
-        _without_key(
-            target,
-            f"{_model_label(target)} could not be reached at {target.base_url}: {what}. "
-            "Check the network, and `base_url` under [model] in holdfast.toml.",
-        ),
+        "{model_label} could not be reached at {base_url}: {what}. "
+        "Check the network, and `base_url` under [model] in holdfast.toml.",
+        model_label=_model_label(target),
+        base_url=target.base_url,
+        what=_without_key(target, what),
         fault=ModelFault.NETWORK,
     )
 
 
-def timeout_error(target: ModelTarget, stage: str, setting: str, limit: float) -> ModelFailed:
+class TimeoutStage(StrEnum):
+    """What did not happen in time, as a text for people."""
+
+    CONNECT = N_("{model_label} could not be reached within {limit:g} s.")
+    START = N_("{model_label} did not start within {limit:g} s.")
+    ANSWER = N_("{model_label} did not begin to answer within {limit:g} s.")
+    STALLED = N_("{model_label} stopped in the middle of its answer for more than {limit:g} s.")
+    WHOLE = N_("{model_label} was not done within {limit:g} s.")
+
+
+def timeout_error(
+    target: ModelTarget, stage: TimeoutStage, setting: str, limit: float
+) -> ModelFailed:
+    label = _model_label(target)
     return ModelFailed(
-        "{model_label} {stage} within {limit:g} s. If the server is only slow, raise "
-        "`{setting}` under [model] in holdfast.toml.",
-        model_label=_model_label(target),
-        stage=stage,
-        limit=limit,
+        "{problem} If the server is only slow, raise `{setting}` under [model] in holdfast.toml.",
+        problem=HoldfastError(stage.value, model_label=label, limit=limit),
         setting=setting,
         fault=ModelFault.TIMEOUT,
     )
 
 
 def truncated_error(target: ModelTarget) -> ModelFailed:
-    return _malformed(target, "ended its answer in the middle")
+    return _malformed(target, HoldfastError("it ended its answer in the middle"))
 
 
 def undecodable_error(target: ModelTarget, payload: bytes) -> ModelFailed:
     return _malformed(
-        target, f"sent a piece of its answer that cannot be read: {_excerpt(payload)}"
+        target,
+        HoldfastError(
+            "it sent a piece of its answer that cannot be read: {excerpt}",
+            excerpt=_without_key(target, _excerpt(payload)),
+        ),
     )
 
 
 def unnamed_call_error(target: ModelTarget) -> ModelFailed:
-    return _malformed(target, "asked for a tool without naming it")
+    return _malformed(target, HoldfastError("it asked for a tool without naming it"))
 
 
 def oversized_event_error(target: ModelTarget) -> ModelFailed:
-    return _malformed(target, "sent one event without end")
+    return _malformed(target, HoldfastError("it sent one event without end"))
 
 
 def not_a_stream_error(target: ModelTarget, content_type: str, body: bytes) -> ModelFailed:
     """A 200 that holds no answer: a proxy's page, or the page of quite another server."""
-    kind = content_type or "nothing that names its type"
     return _malformed(
         target,
-        f"answered with {kind} instead of a stream: {_excerpt(body) or '(empty)'}. "
-        f"Check that `base_url` under [model] ({target.base_url}) is an API's address",
+        HoldfastError(
+            "it answered with {kind} instead of a stream: {excerpt}. "
+            "Check that `base_url` under [model] ({base_url}) is an API's address",
+            kind=content_type or HoldfastError("a body of unknown type"),
+            excerpt=_without_key(target, _excerpt(body)) or HoldfastError("(empty)"),
+            base_url=target.base_url,
+        ),
     )
 
 
@@ -178,48 +199,69 @@ def _make_error(
     status: int | None,
     retry_after: float | None = None,
 ) -> ModelFailed:
-    head, advice = _describe(target, fault, retry_after)
     code = f" ({status})" if status else ""
-    quote = f': "{message[:_MAX_QUOTE]}"' if message else ""
-    text = _without_key(target, f"{_model_label(target)} {head}{code}{quote}. {advice}".rstrip())
-    return ModelFailed(text, fault=fault, status=status, retry_after=retry_after)
-
-
-def _describe(target: ModelTarget, fault: ModelFault, retry_after: float | None) -> tuple[str, str]:
-    match fault:
-        case ModelFault.AUTH:
-            where = target.key_reference or "none is set"
-            return (
-                "does not accept the API key or its account",
-                f"Check `api_key` under [model] in holdfast.toml (now: {where}) "
-                "and the account's credit.",
-            )
-        case ModelFault.RATE_LIMIT:
-            wait = f" It asks to wait {retry_after:g} s." if retry_after is not None else ""
-            return "is being asked too often", f"Try again later.{wait}"
-        case ModelFault.CONTEXT_TOO_LONG:
-            return "finds the conversation too long", "Start a new one with /new."
-        case ModelFault.BAD_REQUEST:
-            return (
-                "refused the request",
-                f"Check `name` ({target.name}) and `base_url` ({target.base_url}) under [model].",
-            )
-        case ModelFault.TIMEOUT:
-            return "gave up waiting", "Try again later."
-        case ModelFault.OVERLOADED:
-            return "is overloaded", "Try again later."
-        case ModelFault.SERVER | ModelFault.NETWORK | ModelFault.MALFORMED:
-            return "had an error of its own", "Try again later."
-
-
-def _malformed(target: ModelTarget, what: str) -> ModelFailed:
+    quote = f': "{_without_key(target, message[:_MAX_QUOTE])}"' if message else ""
     return ModelFailed(
-        _without_key(target, f"{_model_label(target)} {what}."), fault=ModelFault.MALFORMED
+        "{problem}{details}. {advice}",
+        problem=HoldfastError(_PROBLEM_TEXTS[fault], model_label=_model_label(target)),
+        details=f"{code}{quote}",
+        advice=_advice(target, fault, retry_after),
+        fault=fault,
+        status=status,
+        retry_after=retry_after,
     )
 
 
-def _model_label(target: ModelTarget) -> str:
-    return f"The model {target.name} ({target.provider})"
+_OWN_ERROR = N_("{model_label} had an error of its own")
+_PROBLEM_TEXTS = {
+    ModelFault.AUTH: N_("{model_label} does not accept the API key or its account"),
+    ModelFault.RATE_LIMIT: N_("{model_label} gets too many requests"),
+    ModelFault.CONTEXT_TOO_LONG: N_("{model_label} finds the conversation too long"),
+    ModelFault.BAD_REQUEST: N_("{model_label} refused the request"),
+    ModelFault.TIMEOUT: N_("{model_label} gave up waiting"),
+    ModelFault.OVERLOADED: N_("{model_label} is overloaded"),
+    ModelFault.SERVER: _OWN_ERROR,
+    ModelFault.NETWORK: _OWN_ERROR,
+    ModelFault.MALFORMED: _OWN_ERROR,
+}
+
+
+def _advice(target: ModelTarget, fault: ModelFault, retry_after: float | None) -> HoldfastError:
+    match fault:
+        case ModelFault.AUTH:
+            return HoldfastError(
+                "Check `api_key` under [model] in holdfast.toml (now: {reference}) and the "
+                "account's credit.",
+                reference=target.key_reference or HoldfastError("none is set"),
+            )
+        case ModelFault.RATE_LIMIT if retry_after is not None:
+            return HoldfastError(
+                "Try again later. It asks to wait {seconds:g} s.", seconds=retry_after
+            )
+        case ModelFault.CONTEXT_TOO_LONG:
+            return HoldfastError("Start a new one with /new.")
+        case ModelFault.BAD_REQUEST:
+            return HoldfastError(
+                "Check `name` ({name}) and `base_url` ({base_url}) under [model].",
+                name=target.name,
+                base_url=target.base_url,
+            )
+    return HoldfastError("Try again later.")
+
+
+def _malformed(target: ModelTarget, problem: HoldfastError) -> ModelFailed:
+    return ModelFailed(
+        "{model_label} sent an invalid answer: {problem}.",
+        model_label=_model_label(target),
+        problem=problem,
+        fault=ModelFault.MALFORMED,
+    )
+
+
+def _model_label(target: ModelTarget) -> HoldfastError:
+    return HoldfastError(
+        "The model {name} ({provider})", name=target.name, provider=target.provider
+    )
 
 
 def _without_key(target: ModelTarget, text: str) -> str:

@@ -62,7 +62,7 @@ class FallbackClient:
                 if self._is_final(failed):
                     raise
                 self._current += 1
-                fallback = FallbackUsed(str(failed), self._client().name)
+                fallback = FallbackUsed(failed.text, self._client().name)
             log.warning(
                 "%s Switching to %s.",
                 fallback.why,

@@ -105,7 +105,10 @@ class ModelPool:
             await prepare_trust()
         if lease.local_server is not None:
             address = await deadline.wait(
-                lease.local_server.base_url, 0, stage="did not start", setting="whole_timeout"
+                lease.local_server.base_url,
+                0,
+                stage=errors.TimeoutStage.START,
+                setting="whole_timeout",
             )
             target = msgspec.structs.replace(target, base_url=address)
             request = fit_request(request, model_profile(target.name))

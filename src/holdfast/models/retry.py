@@ -95,11 +95,19 @@ class CallDeadline:
 
     async def pause(self, seconds: float) -> None:
         await self.wait(
-            lambda: self._sleep(seconds), 0, stage="was not done", setting="whole_timeout"
+            lambda: self._sleep(seconds),
+            0,
+            stage=errors.TimeoutStage.WHOLE,
+            setting="whole_timeout",
         )
 
     async def wait(
-        self, start: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
+        self,
+        start: Callable[[], Awaitable[T]],
+        limit: float,
+        *,
+        stage: errors.TimeoutStage,
+        setting: str,
     ) -> T:
         """Await what `start` returns; raises `ModelFailed` after `limit` seconds without progress
         (0: only the limit of the whole call counts)."""
@@ -160,12 +168,16 @@ class CallDeadline:
         task.uncancel()
         return True
 
-    def _failure(self, stage: str, setting: str, limit: float, *, is_total: bool) -> ModelFailed:
+    def _failure(
+        self, stage: errors.TimeoutStage, setting: str, limit: float, *, is_total: bool
+    ) -> ModelFailed:
         if self._cancelled:
             return errors.released_error(self._target)
         if is_total:
             allowed = self._target.limits.total
-            return errors.timeout_error(self._target, "was not done", "whole_timeout", allowed)
+            return errors.timeout_error(
+                self._target, errors.TimeoutStage.WHOLE, "whole_timeout", allowed
+            )
         return errors.timeout_error(self._target, stage, setting, limit)
 
 

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import ModelSettings, Provider
+from holdfast.core.text.translatable import Translatable
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.model import ModelChoice, model_profile
 from holdfast.models.target import model_name
 
@@ -101,27 +103,35 @@ async def select_model(settings: ModelSettings, *, origin: str) -> SelectedModel
     """The settings with a provider in place of "auto": a server on this machine that answers,
     else the demo. `origin` says where the provider was set, if it was."""
     if settings.provider is not Provider.AUTO:
-        return _selected(settings, f"set by {origin}" if origin else "set in the configuration")
+        if not origin:
+            return _selected(settings, Translatable(N_("set in the configuration")))
+        return _selected(settings, Translatable(N_("set by {origin}"), {"origin": origin}))
     server = await find_server(settings.discover)
     if server is None:
         demo = msgspec.structs.replace(settings, provider=Provider.DEMO, name="", api_mode=None)
-        return _selected(demo, "no API key is set and no model server answers on this machine")
+        why = N_("no API key is set and no model server answers on this machine")
+        return _selected(demo, Translatable(why))
     found = msgspec.structs.replace(
         settings,
         provider=Provider.LOCAL,
         base_url=server.base_url,
         name=settings.name or server.models[0],
     )
-    return _selected(found, f"{_server_name(server.base_url)} answers at {server.base_url}")
+    return _selected(found, _answers_at(server.base_url))
 
 
-def _selected(settings: ModelSettings, reason: str) -> SelectedModel:
+def _selected(settings: ModelSettings, reason: Translatable) -> SelectedModel:
     name = model_name(settings)
     if not model_profile(name).uses_tools:
-        reason += "; it is small and cannot use tools"
+        small = N_("{reason}; it is small and cannot use tools")
+        reason = Translatable(small, {"reason": reason})
     choice = ModelChoice(provider=settings.provider, name=name, why=reason)
     return SelectedModel(settings=settings, choice=choice)
 
 
-def _server_name(base_url: str) -> str:
-    return _KNOWN_PORTS.get(urlsplit(base_url).port or 0, "a model server")
+def _answers_at(base_url: str) -> Translatable:
+    server = _KNOWN_PORTS.get(urlsplit(base_url).port or 0)
+    if server is None:
+        return Translatable(N_("a model server answers at {address}"), {"address": base_url})
+    text = N_("{server} answers at {address}")
+    return Translatable(text, {"server": server, "address": base_url})

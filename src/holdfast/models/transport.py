@@ -31,8 +31,6 @@ _MAX_ENDPOINTS = 256
 _USAGE_WAIT = 5.0  # the reply is complete: usage and the end mark are worth a short wait only
 _EOF_WAIT = 0.1  # for the end of the body, without which the connection cannot be reused
 _USER_AGENT = f"holdfast/{__version__}"
-NO_RESPONSE = "did not begin to answer"
-_STALLED = "stopped in the middle of its answer and sent nothing more"
 
 
 class EventTooLong(Exception):
@@ -180,11 +178,19 @@ class StreamedReply:
         limits = self._target.limits
         if self._decoder.finished:
             limit = min(_USAGE_WAIT, limits.between_tokens or _USAGE_WAIT)
-            stage, setting = _STALLED, "between_tokens_timeout"
+            stage, setting = errors.TimeoutStage.STALLED, "between_tokens_timeout"
         elif self._started:
-            limit, stage, setting = limits.between_tokens, _STALLED, "between_tokens_timeout"
+            limit, stage, setting = (
+                limits.between_tokens,
+                errors.TimeoutStage.STALLED,
+                "between_tokens_timeout",
+            )
         else:
-            limit, stage, setting = limits.first_token, NO_RESPONSE, "first_token_timeout"
+            limit, stage, setting = (
+                limits.first_token,
+                errors.TimeoutStage.ANSWER,
+                "first_token_timeout",
+            )
         try:
             return await self._deadline.wait(
                 self._content.readany, limit, stage=stage, setting=setting
@@ -195,7 +201,10 @@ class StreamedReply:
     async def _drain(self) -> None:
         try:
             await self._deadline.wait(
-                self._content.read, _EOF_WAIT, stage=_STALLED, setting="whole_timeout"
+                self._content.read,
+                _EOF_WAIT,
+                stage=errors.TimeoutStage.STALLED,
+                setting="whole_timeout",
             )
         except (ModelFailed, aiohttp.ClientError, OSError):
             return  # the reply is complete; only the connection cannot be reused
@@ -211,7 +220,7 @@ async def read_body(
     try:
         while len(body) < _MAX_BODY and (
             chunk := await deadline.wait(
-                read, limit, stage=_STALLED, setting="between_tokens_timeout"
+                read, limit, stage=errors.TimeoutStage.STALLED, setting="between_tokens_timeout"
             )
         ):
             body += chunk
@@ -420,12 +429,15 @@ class HttpTransport:
     ) -> R:
         try:
             return await deadline.wait(
-                send, target.limits.first_token, stage=NO_RESPONSE, setting="first_token_timeout"
+                send,
+                target.limits.first_token,
+                stage=errors.TimeoutStage.ANSWER,
+                setting="first_token_timeout",
             )
         except aiohttp.ConnectionTimeoutError:
             limit = target.limits.connect
             raise errors.timeout_error(
-                target, "could not be reached", "connect_timeout", limit
+                target, errors.TimeoutStage.CONNECT, "connect_timeout", limit
             ) from None
         except (aiohttp.ClientError, OSError) as error:
             # Some of them contain the request with its headers, which must not be logged.

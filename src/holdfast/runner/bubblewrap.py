@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.config.settings import NetworkPolicy, RunnerSettings, SandboxMode
-from holdfast.core.errors import RunnerError
+from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
+from holdfast.core.text.translation import N_
 from holdfast.runner.paths import SessionPaths
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ PROGRAM_SOURCE = Path(__file__).parent / "program"
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
-BUBBLEWRAP_HINT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+BUBBLEWRAP_HINT = N_("install bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
 SHARED_MEMORY = 64 << 20
@@ -108,7 +109,7 @@ def make_plan(
             "No sandbox for commands: {why}. To fix this: {remedy}. Or set sandbox = "
             '"off" in [runner] to run commands with the rights of the gateway.',
             why=why,
-            remedy=BUBBLEWRAP_HINT,
+            remedy=HoldfastError(BUBBLEWRAP_HINT),
         )
     return msgspec.structs.replace(plan, why_unsandboxed=why)
 
@@ -126,7 +127,7 @@ def _python_plan(system: str) -> ConfinementPlan:
 
 def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str | None) -> str:
     if bwrap is None:
-        return "bubblewrap is not installed"
+        return N_("bubblewrap is not installed")
     trial = msgspec.structs.replace(plan, bwrap=bwrap)
     return _run_error([*bwrap_arguments(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
 

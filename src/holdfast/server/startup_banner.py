@@ -38,7 +38,7 @@ def startup_banner(
         '    -d \'{"messages": [{"role": "user", "content": "run uname -a"}]}\'',
         "",
         _("Model: {model} ({provider}): {reason}.").format(
-            model=model.name, provider=model.provider, reason=model.why
+            model=model.name, provider=model.provider, reason=model.why.for_person()
         ),
     ]
     if model.provider == Provider.DEMO:
@@ -49,7 +49,7 @@ def startup_banner(
     if unsandboxed_reason:
         lines.append(
             _("WITHOUT A SANDBOX: commands can do whatever you can do ({reason}).").format(
-                reason=unsandboxed_reason
+                reason=_(unsandboxed_reason)
             )
         )
     stop = _("To stop it: {command}").format(command=f"{call} gateway stop{ours}")

@@ -15,13 +15,14 @@ from holdfast.config.platforms import (
     find_plugin,
 )
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
-from holdfast.core.errors import ConnectRefused, NotConnected
+from holdfast.core.errors import ConnectRefused, HoldfastError, NotConnected
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.platform_plugin import PluginContext
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 from holdfast.system.credential_locks import CredentialIdentity
 from holdfast.system.paths import Paths
 from holdfast.system.tls import load_trust
@@ -29,26 +30,26 @@ from holdfast.system.tls import load_trust
 log = logging.getLogger(__name__)
 
 
-_REMEDY = "Fix, update or remove the package of this platform plugin, then restart the gateway."
+_REMEDY = N_("Fix, update or remove the package of this platform plugin, then restart the gateway.")
 
 
 class UnusablePlatform:
     """Takes the place of an account whose plugin cannot be used: connecting fails with the reason,
     so the account is parked at once, and its pending messages wait."""
 
-    def __init__(self, name: str, account: str, reason: str) -> None:
+    def __init__(self, name: str, account: str, error: HoldfastError) -> None:
         self.name = name
         self.account = account
         self.capabilities = Capabilities()
-        self._reason = reason
+        self._error = error
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        raise ConnectRefused(self._reason, remedy=_REMEDY)
+        raise ConnectRefused("{error}", error=self._error, remedy=_REMEDY)
         yield
 
     async def send(self, outbound: Outbound) -> Receipt:
-        raise NotConnected(self._reason)
+        raise NotConnected("{error}", error=self._error)
 
 
 def open_platforms(config: Config, *, clock: Clock, new_id: IdFactory) -> Iterator[Platform]:
@@ -92,21 +93,25 @@ def _open(name: str, context: PluginContext[Any]) -> Platform | None:
         if plugin is None or plugin.open is None:
             if name in BUILT_IN_PLUGINS:
                 return None
-            return _unusable(name, context, "it has no `open` function")
+            return _unusable(name, context, HoldfastError("it has no `open` function"))
         platform = plugin.open(context)
         if (platform.name, platform.account) != (name, context.account):
             opened = f"{platform.name}:{platform.account}"
-            return _unusable(name, context, f"it opens {opened} in place of its account")
+            error = HoldfastError("it opens {opened} in place of its account", opened=opened)
+            return _unusable(name, context, error)
         return platform
     except Exception as error:  # third-party plugins may raise anything
         what = f"{name}:{context.account}"
         log.exception("Could not open %s.", what, extra={"action": "platform_unusable"})
-        reason = str(error) if isinstance(error, PluginUnusable) else repr(error)
+        reason = error if isinstance(error, PluginUnusable) else repr(error)
         return _unusable(name, context, reason)
 
 
-def _unusable(name: str, context: PluginContext[Any], reason: str) -> Platform:
-    return UnusablePlatform(name, context.account, f"this plugin cannot be used: {reason}")
+def _unusable(
+    name: str, context: PluginContext[Any], reason: HoldfastError | str
+) -> UnusablePlatform:
+    error = HoldfastError("this plugin cannot be used: {reason}", reason=reason)
+    return UnusablePlatform(name, context.account, error)
 
 
 def credential_identities(config: Config) -> dict[tuple[str, str], CredentialIdentity]:

@@ -192,7 +192,7 @@ class Reloader:
                 platforms=[each for key, each in platforms.items() if key not in removed],
             )
         except InvalidTarget as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError("{error}", error=error) from None
 
     def _activate(
         self,

@@ -16,6 +16,7 @@ from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import PruneStops
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.lifecycle.process_history import MAX_ROWS, ProcessHistory
 from holdfast.gateway.live_settings import SettingsSubscriber
@@ -213,7 +214,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
                 configured_port=settings.gateway.port,
                 link="" if supervised else self._login_link(),
                 model=model.choice,
-                unsandboxed_reason="runner.sandbox is off" if off else runners.why_unsandboxed,
+                unsandboxed_reason=N_("runner.sandbox is off") if off else runners.why_unsandboxed,
             ),
             flush=True,
         )

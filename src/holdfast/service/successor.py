@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.core.errors import RestartRefused
+from holdfast.core.errors import HoldfastError, RestartRefused
 from holdfast.service.child_process import FIRST_WAIT, MAX_WAIT
 from holdfast.service.respawner import RespawnOrder
 from holdfast.system.paths import Paths, private_dir
@@ -80,20 +80,22 @@ async def check_successor(
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise RestartRefused(_failure_reason(output, errors))
+        raise _would_not_start(_failure_reason(output, errors))
 
 
-def _failure_reason(output: bytes, errors: bytes) -> str:
+def _failure_reason(output: bytes, errors: bytes) -> str | HoldfastError:
     """The reported error; without a report, the end of its stderr."""
     try:
         reason = str(json.loads(output)["error"])
     except (ValueError, KeyError, TypeError):
         reason = errors.decode("utf-8", "replace").strip()[-_MAX_ERROR_CHARS:]
-    return _would_not_start(reason or "it ended without an error message")
+    return reason or HoldfastError("it ended without an error message")
 
 
-def _would_not_start(reason: str) -> str:
-    return f"the successor would not start: {reason}\nThe running gateway continues."
+def _would_not_start(reason: str | HoldfastError) -> RestartRefused:
+    return RestartRefused(
+        "the successor would not start: {reason}\nThe running gateway continues.", reason=reason
+    )
 
 
 def start_successor(
@@ -170,7 +172,7 @@ class StandbySuccessor:
             return False
         report = json.loads(received)
         if error := report["error"]:
-            raise RestartRefused(_would_not_start(error))
+            raise _would_not_start(error)
         return bool(report["schema"] >= schema)
 
     def release(self) -> bool:

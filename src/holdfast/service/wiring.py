@@ -92,7 +92,7 @@ class WorkspaceFiles:
         try:
             return Workspace(self._home, session_id).save_upload(name, data)
         except CannotSaveFile as error:
-            raise AttachmentUnavailable(str(error)) from None
+            raise AttachmentUnavailable("{error}", error=error) from None
 
     def read(self, session_id: SessionId | None, path: str, max_bytes: int) -> bytes:
         """`path` as commands of the session would write it, or relative to the workspace; without a
@@ -116,7 +116,7 @@ class WorkspaceFiles:
                 path.removeprefix(f"{WORKSPACE}/")
             )
         except NoSuchFile as error:
-            raise AttachmentUnavailable(str(error)) from None
+            raise AttachmentUnavailable("{error}", error=error) from None
         if not isinstance(found, int):
             raise AttachmentUnavailable("{path!r} is a folder; only files can be sent", path=path)
         return os.fdopen(found, "rb")

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from tests.support.command_line import HOLDFAST, Cli, CliGateway, Terminal, environment
 
+from holdfast.cli.status.command import parse_status
 from holdfast.cli.status.view import format_status
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import AccountState
@@ -30,11 +31,14 @@ from holdfast.core.ops.status import (
     TurnStatus,
 )
 from holdfast.core.ports.store_commands import RecordStop
+from holdfast.core.text.translatable import Translatable
+from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.stop import HomeChannel, StopKind, StopOrder, StopRequester, StopRow
 from holdfast.server.status.thread import Heartbeat, StatusThread
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.system import exit_codes
 from holdfast.system.clock import SystemClock
+from holdfast.system.languages import PseudoCatalogue
 from holdfast.system.lock import HomeLock
 from holdfast.system.paths import Paths
 
@@ -241,7 +245,27 @@ def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
     )
     lines = format_status(document(restarts=stops), now=NOW).splitlines()
     assert lines[-2].split()[2:] == ["restart", "cli", "3", "-", "0.6", "s"]
-    assert lines[-1].split()[2:] == ["crash", "nobody", "-", "2", "-"]
+    assert lines[-1].split()[2:] == ["crash", "-", "-", "2", "-"]
+
+
+def test_states_and_problems_are_in_the_language_of_the_reader() -> None:
+    """The gateway reports in English, for all who ask at the same time."""
+    blocked = AccountStatus(
+        name="irc",
+        account="x",
+        backlog="none",
+        state=AccountState.BLOCKED,
+        error="Bad nick",
+        remedy="Set irc.nick to another nick.",
+        error_text=Translatable("Bad nick"),
+        remedy_text=Translatable("Set {table}.nick to another nick.", {"table": "irc"}),
+    )
+    raw = msgspec.json.encode(document(platforms=(blocked,), restarts=(stop(StopKind.RESTART),)))
+    with use_catalogue(PseudoCatalogue()):
+        text = format_status(parse_status(raw), now=NOW)
+    assert "is ⟦running⟧" in text and "⟦restart⟧" in text
+    assert "⟦Bad nick⟧" in text and "⟦Set irc.nick to another nick" in text
+    assert "Bad nick" in format_status(parse_status(raw), now=NOW)
 
 
 def test_a_stop_in_progress_shows_its_phase_and_requester() -> None:

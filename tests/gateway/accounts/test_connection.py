@@ -26,6 +26,7 @@ from holdfast.core.ports.capabilities import Capabilities
 from holdfast.core.ports.platform import Intake, Platform
 from holdfast.core.ports.store_commands import RecordAudit, SetMeta
 from holdfast.core.ports.store_queries import GetMeta
+from holdfast.core.text.translation import use_catalogue
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     AccountConnection,
@@ -33,6 +34,7 @@ from holdfast.gateway.accounts.connection import (
 )
 from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.accounts.supervisor import AccountSupervisor
+from holdfast.system.languages import PseudoCatalogue
 
 HANG = "hang"
 IGNORES_CANCEL = "ignores cancel"  # hangs and ignores cancellation, for a minute
@@ -232,6 +234,9 @@ def test_a_refused_account_stays_blocked_until_it_is_resumed(start_accounts: Sta
     status = harness.platforms.status_of(platform)
     assert (status.state, status.error) == (AccountState.BLOCKED, "the token is bad")
     assert status.remedy == "Ask for another" and status.next_attempt_at is None
+    with use_catalogue(PseudoCatalogue()):
+        shown = status.for_person()
+    assert (shown.error, shown.remedy) == ("⟦the token is bad⟧", "⟦Ask for another⟧")
     assert len(platform.attempts) == 1
     assert harness.run(harness.accounts.resume("planned", "a")).state is AccountState.CONNECTED
 

@@ -237,7 +237,7 @@ async def test_a_missing_message_content_intent_is_refused_with_a_remedy(
     with pytest.raises(ConnectRefused, match="message content intent") as raised:
         async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
-    assert "Message Content Intent" in raised.value.remedy
+    assert "Message Content Intent" in str(raised.value.remedy)
     async with new_platform(vendor, tmp_path, message_content=False).connect(RecordingIntake()):
         pass
 

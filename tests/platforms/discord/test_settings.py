@@ -40,4 +40,4 @@ async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     with pytest.raises(ConnectRefused) as raised:
         async with new_platform(vendor, tmp_path).connect(RecordingIntake()):
             pass
-    assert "pip install 'holdfast[discord]'" in raised.value.remedy
+    assert "pip install 'holdfast[discord]'" in str(raised.value.remedy)

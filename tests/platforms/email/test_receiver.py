@@ -247,7 +247,7 @@ async def test_a_password_that_smtp_rejects_is_refused_permanently(
         with pytest.raises(ConnectRefused, match="password is not accepted") as raised:
             async with box.connected(**settings):
                 pass
-    assert "platforms.email.password" in raised.value.remedy
+    assert "platforms.email.password" in str(raised.value.remedy)
 
 
 async def test_setup_checks_the_account_without_writing_a_file(box: BotMailbox) -> None:

@@ -83,7 +83,7 @@ async def test_wrong_credentials_are_refused_permanently(
     with pytest.raises(ConnectRefused) as refused:
         async with open_platform(password="wrong").connect(RecordingIntake()):
             pass
-    assert "platforms.irc.password" in refused.value.remedy
+    assert "platforms.irc.password" in str(refused.value.remedy)
     assert "wrong" not in str(refused.value)
 
 

@@ -292,7 +292,7 @@ async def test_a_wrong_server_password_is_refused_permanently(bot: str, tmp_path
                 RecordingIntake()
             ):
                 pass
-    assert "platforms.irc.server_password" in refused.value.remedy
+    assert "platforms.irc.server_password" in str(refused.value.remedy)
 
 
 async def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:

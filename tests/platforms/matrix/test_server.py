@@ -286,7 +286,7 @@ async def test_a_wrong_password_blocks_the_account_with_a_remedy(
     with pytest.raises(ConnectRefused) as raised:
         async with new_platform(synapse.base_url, wrong, tmp_path).connect(RecordingIntake()):
             pass
-    assert "platforms.matrix.password" in raised.value.remedy
+    assert "platforms.matrix.password" in str(raised.value.remedy)
 
 
 async def test_setup_learns_whose_credentials_those_are_and_leaves_no_device(

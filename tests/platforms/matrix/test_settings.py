@@ -51,7 +51,7 @@ def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.encryption", raising=False)
     with pytest.raises(ConnectRefused) as raised:
         _import_encryption()
-    assert "pip install 'holdfast[matrix]'" in raised.value.remedy
+    assert "pip install 'holdfast[matrix]'" in str(raised.value.remedy)
 
 
 async def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:

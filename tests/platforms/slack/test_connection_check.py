@@ -50,7 +50,7 @@ async def test_each_missing_scope_is_named_with_what_does_not_work(
     right = opening(base_url, token=vendor.token, app_token=vendor.app_token)
     assert (await PLUGIN.check(right)).missing_grants == ()
     vendor.scopes = SCOPES.replace("files:write,", "").replace(",users:read", "")
-    files, names = (await PLUGIN.check(right)).missing_grants
+    files, names = map(str, (await PLUGIN.check(right)).missing_grants)
     effect = "files from the agent are not sent"
     assert files.startswith(f"the scope files:write: {effect}; add it under")
     assert "users:read" in names

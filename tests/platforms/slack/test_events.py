@@ -307,7 +307,7 @@ async def test_a_configuration_error_at_slack_is_refused_with_a_remedy(
     with pytest.raises(ConnectRefused, match=expected) as refused:
         async with new_platform(vendor, base_url).connect(intake):
             pass
-    assert "api.slack.com/apps" in refused.value.remedy
+    assert "api.slack.com/apps" in str(refused.value.remedy)
 
 
 async def test_an_app_that_may_not_write_is_refused_with_the_scope(

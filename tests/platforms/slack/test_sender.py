@@ -162,7 +162,7 @@ async def test_without_the_scope_there_are_no_reactions_and_all_else_works(
     platform, said = new_platform(vendor, base_url), vendor.say("hello")
     async with platform.connect(RecordingIntake()):
         assert not platform.capabilities.reactions
-        (lack,) = platform.capabilities.missing_grants
+        (lack,) = map(str, platform.capabilities.missing_grants)
         assert "the scope reactions:write: queued messages get no reaction" in lack
         with pytest.raises(SendRejected):
             await platform.react(outbound("").address, said["ts"], WAITING_REACTION)

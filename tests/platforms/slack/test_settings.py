@@ -57,4 +57,4 @@ async def test_without_the_library_the_account_is_refused_with_what_to_install(
     with pytest.raises(ConnectRefused) as refused:
         async with new_platform(vendor, "http://127.0.0.1:1/api").connect(RecordingIntake()):
             pass
-    assert "pip install 'holdfast[slack]'" in refused.value.remedy
+    assert "pip install 'holdfast[slack]'" in str(refused.value.remedy)

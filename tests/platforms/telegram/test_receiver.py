@@ -314,7 +314,7 @@ async def test_a_wrong_token_is_refused_permanently_with_a_remedy(
         async with platform.connect(RecordingIntake()):
             pass
     assert "revoked" in str(raised.value)
-    assert "platforms.telegram.token" in raised.value.remedy
+    assert "platforms.telegram.token" in str(raised.value.remedy)
 
 
 async def test_a_token_revoked_later_ends_the_connection(

@@ -33,7 +33,7 @@ async def test_a_connection_that_cannot_be_encrypted_is_refused(
     error = await refused(server, tmp_path, jid="bot@bare.localhost", tls=True)
     assert isinstance(error, ConnectRefused)
     assert "offers no encryption" in str(error)
-    assert "tls = false" in error.remedy
+    assert "tls = false" in str(error.remedy)
 
 
 async def test_a_certificate_is_trusted_only_from_a_known_authority(
@@ -49,7 +49,7 @@ async def test_a_certificate_is_trusted_only_from_a_known_authority(
     assert intake.disconnects == []
     nothing = await refused(server, tmp_path, tls=True, ca_file=str(tmp_path / "none.pem"))
     assert isinstance(nothing, ConnectRefused)
-    assert "ca_file" in nothing.remedy
+    assert "ca_file" in str(nothing.remedy)
 
 
 async def test_a_domain_that_the_server_does_not_serve_is_refused_permanently(
@@ -123,7 +123,7 @@ def test_a_temporary_login_failure_is_retried() -> None:
         BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two"
     )
     assert isinstance(wrong, ConnectRefused)
-    assert "platforms.xmpp.accounts.two.jid" in wrong.remedy
+    assert "platforms.xmpp.accounts.two.jid" in str(wrong.remedy)
 
 
 async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
@@ -133,4 +133,4 @@ async def test_a_library_that_is_not_installed_blocks_the_account_and_is_named(
     monkeypatch.delitem(sys.modules, "holdfast.platforms.xmpp.client", raising=False)
     error = await refused(server, tmp_path)
     assert isinstance(error, ConnectRefused)
-    assert "pip install 'holdfast[xmpp]'" in error.remedy
+    assert "pip install 'holdfast[xmpp]'" in str(error.remedy)

@@ -224,7 +224,7 @@ def test_a_refused_account_is_reported_at_once_and_a_paused_one_never() -> None:
     blocked = problem["account_blocked"]
     assert blocked.what == "telegram:work is refused for good: the token is bad."
     assert blocked.remedy.startswith(
-        "Ask @BotFather for another; `holdfast platforms resume telegram"
+        "Ask @BotFather for another. `holdfast platforms resume telegram"
     )
 
 

@@ -13,7 +13,7 @@ import click
 
 from holdfast.config.language import preferred_language
 from holdfast.core.errors import HoldfastError, without_errno
-from holdfast.core.text.translation import ENGLISH, _, _n, current_language, set_catalogue
+from holdfast.core.text.translation import ENGLISH, N_, _, _n, current_language, set_catalogue
 from holdfast.system.languages import catalogue_for
 
 _Command = TypeVar("_Command", bound=click.Command)
@@ -76,6 +76,55 @@ def translate_help(text: str) -> str:
 def error_text(error: Exception) -> str:
     """An error in the current language; one that is not ours as it is."""
     return error.for_person() if isinstance(error, HoldfastError) else without_errno(str(error))
+
+
+_STATE_TEXTS = {
+    # of the gateway
+    "restarting": N_("restarting"),
+    "stopping": N_("stopping"),
+    "stopped": N_("stopped"),
+    "hanging": N_("hanging"),
+    # of turns and sessions
+    "idle": N_("idle"),
+    "starting": N_("starting"),
+    "running": N_("running"),
+    "waiting": N_("waiting"),
+    "parking": N_("parking"),
+    "marked": N_("marked"),
+    "parked": N_("parked"),
+    "unresumed": N_("not resumed yet"),
+    "cut": N_("interrupted"),
+    "closing": N_("closing"),
+    "ended": N_("ended"),
+    "discarded": N_("discarded"),
+    # of subagents
+    "waited": N_("awaited"),
+    "background": N_("background"),
+    # of messages
+    "queued": N_("queued"),
+    "answered": N_("answered"),
+    "merged": N_("merged"),
+    "superseded": N_("superseded"),
+    "refused": N_("refused"),
+    "failed": N_("failed"),
+    # kinds of a stop, and who requested it
+    "stop": N_("stop"),
+    "signal": N_("signal"),
+    "restart": N_("restart"),
+    "replace": N_("replacement"),
+    "crash": N_("crash"),
+    "chat": N_("chat"),
+    "cli": N_("cli"),
+    "page": N_("page"),
+    "successor": N_("successor"),
+    "nobody": "-",
+}
+
+
+def state_text(state: str) -> str:
+    """The state of a gateway, session, turn or message, or the kind of a stop, for a person; one
+    that another version reports is shown as it is."""
+    return _(_STATE_TEXTS.get(state, "")) or state
 
 
 def split_help(text: str) -> list[tuple[str, str]]:

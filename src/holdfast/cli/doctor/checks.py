@@ -247,7 +247,7 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
     off = settings.sandbox is SandboxMode.OFF
     yield HealthFinding(
         level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
-        what=_("Commands run without a sandbox: {reason}.").format(reason=plan.why_unsandboxed),
+        what=_("Commands run without a sandbox: {reason}.").format(reason=_(plan.why_unsandboxed)),
         why=_("They can read and change everything that the gateway can, including its keys."),
         remedy=_('Set runner.sandbox to "auto".') if off else _(_BUBBLEWRAP_REMEDY),
     )

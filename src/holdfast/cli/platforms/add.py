@@ -291,7 +291,7 @@ def add_account(
     if identity is not None and not options.as_json:
         click.echo(_("The account is {name}.").format(name=identity.name))
         for grant in identity.missing_grants:
-            text = _("The account is missing {grant}.").format(grant=grant)
+            text = _("The account is missing {grant}.").format(grant=grant.for_person())
             click.echo(click.style(text, fg="yellow"))
     shown = not options.as_json and print_file_diff(home / CONFIG_FILE, draft.before, draft.after)
     if shown and prompter is not None and not prompter.confirm(_("Write this?")):
@@ -311,7 +311,7 @@ def print_added(added: AddedAccount, *, as_json: bool) -> None:
                 "variables": sorted(draft.variables),
                 "name": known.name if known is not None else None,
                 "address": known.chat_link if known is not None else None,
-                "missing_grants": list(known.missing_grants) if known is not None else [],
+                "missing_grants": [*map(str, known.missing_grants)] if known is not None else [],
                 "owners": list(added.owners),
             }
         )
@@ -411,7 +411,7 @@ def _test_account(draft: AccountDraft, prompter: Prompter | None) -> AccountIden
     except (ConnectError, SendError, OSError) as error:
         reason = f"{error_text(error) or type(error).__name__}."
         if isinstance(error, ConnectRefused) and error.remedy:
-            reason += f" {_(error.remedy)}."
+            reason += f" {error.remedy.for_person()}"
     if prompter is None:
         raise HoldfastError(
             "The account does not work, so nothing was written: {reason}", reason=reason

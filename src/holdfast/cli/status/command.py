@@ -14,6 +14,7 @@ from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops.status import ProblemLevel, StatusReport
+from holdfast.core.text.translation import ENGLISH, current_language
 from holdfast.server.local.status_client import GatewayDown, read_status_report
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
@@ -45,13 +46,24 @@ def describe_down(
 
 def parse_status(raw: bytes) -> StatusReport:
     try:
-        return msgspec.json.decode(raw, type=StatusReport)
+        return _for_person(msgspec.json.decode(raw, type=StatusReport))
     except msgspec.MsgspecError as error:
         raise HoldfastError(
             "The gateway has another version than this program: its answer cannot be read "
             "({reason}). Restart the gateway, or use the program of its version.",
             reason=error,
         ) from None
+
+
+def _for_person(document: StatusReport) -> StatusReport:
+    """The report is in English: it is made once for all who ask at the same time."""
+    if current_language() == ENGLISH.language:
+        return document
+    from holdfast.server.status.problems import find_problems  # noqa: PLC0415 - rarely needed
+
+    problems = find_problems(document, now=document.started_at + document.uptime)
+    snapshot = document.snapshot.for_person()
+    return msgspec.structs.replace(document, problems=problems, snapshot=snapshot)
 
 
 def status_exit_code(document: StatusReport) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.output import sanitize
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import (
@@ -133,9 +134,11 @@ def _model(model: dict[str, str]) -> str:
 def _turns(snapshot: GatewaySnapshot, now: float) -> str:
     if not snapshot.turns:
         return ""
-    parts = [f"{n} {state}" for state, n in snapshot.turns.items() if n and state != "idle"]
+    parts = [
+        f"{n} {state_text(state)}" for state, n in snapshot.turns.items() if n and state != "idle"
+    ]
     parts += [
-        _n("{n} {state} subagent", "{n} {state} subagents", n).format(n=n, state=state)
+        _n("{n} {state} subagent", "{n} {state} subagents", n).format(n=n, state=state_text(state))
         for state, n in snapshot.subagents.items()
         if n
     ]
@@ -240,14 +243,14 @@ def _sandbox(snapshot: GatewaySnapshot) -> str:
         return f"{runners}, {_('sandbox not used yet')}"
     if snapshot.sandboxed:
         return f"{runners}, {_('sandboxed')}"
-    reason = snapshot.why_unsandboxed or _("the sandbox is off")
+    reason = _(snapshot.why_unsandboxed) or _("the sandbox is off")
     return f"{runners}, {_('NOT sandboxed: {reason}').format(reason=reason)}"
 
 
 def _message_counts(snapshot: GatewaySnapshot) -> str:
     counts = dict(snapshot.inbox_counts)
     accepted = counts.pop("accepted", 0)
-    ends = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    ends = ", ".join(f"{n} {state_text(state)}" for state, n in counts.items() if n)
     return _("{n} accepted: {states}").format(n=accepted, states=ends) if ends else ""
 
 
@@ -330,12 +333,12 @@ def transition_lines(snapshot: GatewaySnapshot, now: float) -> Iterator[str]:
         yield text
     if (order := snapshot.order) is not None:
         text = _("{kind}, requested by {who} at {time}").format(
-            kind=order.kind, who=order.by, time=format_time(order.at)
+            kind=state_text(order.kind), who=state_text(order.by), time=format_time(order.at)
         )
         yield text
     if (order := snapshot.pending_restart) is not None:
         text = _("{kind}, requested by {who} at {time}; it waits until no turn runs").format(
-            kind=order.kind, who=order.by, time=format_time(order.at)
+            kind=state_text(order.kind), who=state_text(order.by), time=format_time(order.at)
         )
         yield text
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.output import sanitize
 from holdfast.cli.common.rendering import INDENT, make_fields, make_table, render
 from holdfast.cli.status.rows import (
@@ -56,7 +57,7 @@ def _parts(document: StatusReport, now: float) -> Iterator[RenderableType]:
 def headline(document: StatusReport) -> Text:
     before, _marker, after = headline_text(document).partition("{state}")
     style = _STATE_STYLES.get(document.state, "yellow")
-    return Text.assemble(before, (document.state, f"bold {style}"), after)
+    return Text.assemble(before, (state_text(document.state), f"bold {style}"), after)
 
 
 def problem_lines(document: StatusReport, *, remedies: bool = False) -> Iterator[Text]:
@@ -89,7 +90,7 @@ def turn_table(turns: Sequence[TurnStatus], now: float) -> Table:
 def _turn_row(turn: TurnStatus, now: float) -> tuple[str, ...]:
     return (
         turn.session[:_ID_LENGTH],
-        turn.state,
+        state_text(turn.state),
         elapsed(turn.started_at, now),
         str(turn.step),
         sanitize(", ".join(turn.tools)) or "-",
@@ -119,8 +120,8 @@ def _stop_row(stop: StopRow) -> tuple[str, ...]:
         back = format_duration(max(0.0, stop.ready_at - began))
     return (
         format_time(began),
-        stop.order.kind,
-        stop.order.by,
+        state_text(stop.order.kind),
+        state_text(stop.order.by),
         str(stop.parked or "-"),
         str(stop.interrupted or "-"),
         back,

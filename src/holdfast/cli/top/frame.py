@@ -15,6 +15,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.output import sanitize
 from holdfast.cli.common.rendering import INDENT, make_fields
 from holdfast.cli.status.command import describe_down, parse_status, status_exit_code
@@ -299,7 +300,7 @@ def _scroll(lines: Sequence[Line], height: int, selected: int) -> list[Line]:
 
 def _details(turn: TurnStatus, now: float) -> RenderableType:
     state = _("{state} for {duration}, since {time}").format(
-        state=turn.state,
+        state=state_text(turn.state),
         duration=format_duration(max(0.0, now - turn.started_at)),
         time=format_time(turn.started_at),
     )

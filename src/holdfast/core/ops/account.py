@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.errors import HoldfastError, InvalidTransition
+from holdfast.core.text.translatable import NO_TEXT, Translatable
 
 
 class AccountState(StrEnum):
@@ -38,8 +39,8 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     state: AccountState = AccountState.NEW
     since: float = 0.0
-    why: str = ""  # why it is not connected
-    remedy: str = ""  # what a person can do about that
+    why: Translatable = NO_TEXT  # why it is not connected
+    remedy: Translatable = NO_TEXT  # what a person can do about that
     next_attempt_at: float | None = None  # when it is retried automatically
     failures: int = 0  # in a row
 
@@ -48,8 +49,8 @@ class ConnectionStatus(msgspec.Struct, frozen=True, kw_only=True):
         state: AccountState,
         *,
         at: float,
-        why: str = "",
-        remedy: str = "",
+        why: Translatable = NO_TEXT,
+        remedy: Translatable = NO_TEXT,
         next_attempt_at: float | None = None,
         failures: int = 0,
     ) -> "ConnectionStatus":

@@ -1,11 +1,14 @@
 """The status of a running gateway, the same for every client."""
 
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
 from holdfast.core.config.versions import ConfigStatus
 from holdfast.core.ops.account import AccountState
+from holdfast.core.text.translatable import Translatable
+from holdfast.core.text.translation import _
 from holdfast.core.turns.stop import HomeChannel, StopOrder, StopRow
 
 MAX_FAILING_JOBS = 20  # in a status
@@ -39,11 +42,33 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval: float = 0.0  # how often a round trip is due; 0: not declared
     state: AccountState = AccountState.CONNECTED
     since: float = 0.0  # when it entered this state
-    error: str = ""  # why it is not connected
-    remedy: str = ""  # what a person can do about that
+    error: str = ""  # why it is not connected; in English, unless this is `for_person`
+    remedy: str = ""  # what a person can do about that; likewise
+    error_text: Translatable | msgspec.UnsetType = msgspec.UNSET  # as `error`, to be translated
+    remedy_text: Translatable | msgspec.UnsetType = msgspec.UNSET
     next_attempt_at: float | None = None  # when it is retried automatically
     failures: int = 0  # in a row
     missing_grants: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
+    grant_texts: tuple[Translatable, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def for_person(self) -> "AccountStatus":
+        """The same, with its texts in the language of the current context."""
+        error, remedy, grants = self.error, self.remedy, self.missing_grants
+        if self.error_text is not msgspec.UNSET:
+            error = self.error_text.for_person()
+        if self.remedy_text is not msgspec.UNSET:
+            remedy = self.remedy_text.for_person()
+        if self.grant_texts is not msgspec.UNSET:
+            grants = tuple(each.for_person() for each in self.grant_texts)
+        return msgspec.structs.replace(
+            self,
+            error=error,
+            remedy=remedy,
+            missing_grants=grants,
+            error_text=msgspec.UNSET,
+            remedy_text=msgspec.UNSET,
+            grant_texts=msgspec.UNSET,
+        )
 
     def connected(self, now: float) -> bool:
         if self.state is not AccountState.CONNECTED or self.error:
@@ -176,6 +201,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     sandboxed: bool | None = None
     why_unsandboxed: str = ""
     model: dict[str, str] = {}
+    model_why: Translatable | msgspec.UnsetType = msgspec.UNSET  # as in `model`, to be translated
     platforms: tuple[AccountStatus, ...] = ()
     home_channels: tuple[HomeChannel, ...] = ()
     restarts: tuple[StopRow, ...] = ()  # newest first
@@ -185,6 +211,20 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreStatus = StoreStatus()
     last_backup: BackupStatus = BackupStatus()
     configuration: ConfigStatus = ConfigStatus()
+
+    def for_person(self) -> Self:
+        """The same, with its texts in the language of the current context."""
+        platforms = tuple(each.for_person() for each in self.platforms)
+        model = self.model
+        if self.model_why is not msgspec.UNSET:
+            model = model | {"why": self.model_why.for_person()}
+        return msgspec.structs.replace(
+            self,
+            platforms=platforms,
+            model=model,
+            model_why=msgspec.UNSET,
+            why_unsandboxed=_(self.why_unsandboxed),
+        )
 
 
 class EventLoopStatus(msgspec.Struct, frozen=True, kw_only=True):

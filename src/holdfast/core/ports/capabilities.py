@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.messages.source import ChatType
+from holdfast.core.text.translatable import Translatable
 
 WAITING_REACTION = "👀"
 """The reaction on a person's message while it waits in the queue. There is only one, because some
@@ -67,7 +68,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     max_file: int | None = None  # maximum bytes of a sent file; None: the gateway's own limit
     # What the vendor has not granted, each as a phrase that follows "it lacks": what does not work
     # without it, and what to do. Known once the vendor has answered.
-    missing_grants: tuple[str, ...] = ()
+    missing_grants: tuple[Translatable, ...] = ()
     chat_id_format: ChatIdFormat | None = None  # None: any text may be a chat id
     # Seconds within which a working connection calls `Intake.report_alive`, even if no one writes.
     # One that is silent for longer counts as half-open and is replaced. 0: no such limit.

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, is_secret_key
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translatable import Translatable
 
 if TYPE_CHECKING:
     from holdfast.core.ports.platform import Platform
@@ -60,7 +61,7 @@ class AccountIdentity(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # as people see it there: "@my_bot", "bot@example.org"
     chat_link: str = ""  # a link that opens a chat with it
     # Permissions that it lacks, each with what does not work without it and what to do.
-    missing_grants: tuple[str, ...] = ()
+    missing_grants: tuple[Translatable, ...] = ()
 
 
 class PlatformPlugin(msgspec.Struct, Generic[S], frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.config.settings import VisionMode
 from holdfast.core.errors import ModelError
 from holdfast.core.messages.transcript import AssistantMessage, Message, UserMessage
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
 
@@ -18,7 +19,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     provider: str
     name: str
-    why: str
+    why: Translatable
 
 
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
 class FallbackUsed(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
     """The call failed for good and `model` takes over; the streamed text is void."""
 
-    why: str
+    why: Translatable
     model: str
 
     def followed_by(self, later: "FallbackUsed") -> "FallbackUsed":

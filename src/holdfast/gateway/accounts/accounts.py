@@ -237,7 +237,7 @@ class Accounts:
             # A rate limit is also an answer.
             self._platforms.mark_reachable(platform.name, platform.account)
         except SendError as error:
-            await supervisor.reconnect(AccountDisconnected(str(error)))
+            await supervisor.reconnect(AccountDisconnected("{error}", error=error))
         else:
             self._platforms.mark_reachable(platform.name, platform.account)
 

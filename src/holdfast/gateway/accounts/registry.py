@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from holdfast.core.errors import ConnectError
 from holdfast.core.messages.outbox import Address
 from holdfast.core.ops.account import ConnectionStatus
@@ -127,11 +129,14 @@ class PlatformRegistry:
             last_ok_at=self._reachable_at.get(key),
             state=status.state,
             since=status.since,
-            error=status.why,
-            remedy=status.remedy,
+            error=str(status.why),
+            remedy=str(status.remedy),
+            error_text=status.why or msgspec.UNSET,
+            remedy_text=status.remedy or msgspec.UNSET,
             next_attempt_at=status.next_attempt_at,
             failures=status.failures,
-            missing_grants=platform.capabilities.missing_grants,
+            missing_grants=tuple(map(str, platform.capabilities.missing_grants)),
+            grant_texts=platform.capabilities.missing_grants or msgspec.UNSET,
         )
 
     def capabilities(self, address: Address) -> Capabilities:

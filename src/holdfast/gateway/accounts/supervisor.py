@@ -10,6 +10,7 @@ from holdfast.core.errors import (
     AccountInUse,
     ConnectError,
     ConnectRefused,
+    HoldfastError,
     SendError,
     Throttled,
     without_errno,
@@ -17,6 +18,8 @@ from holdfast.core.errors import (
 from holdfast.core.ops.account import AccountState, ConnectionStatus
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.text.translatable import NO_TEXT, Translatable
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.accounts.connection import (
     AccountConnection,
@@ -28,7 +31,10 @@ from holdfast.gateway.accounts.registry import PlatformRegistry
 log = logging.getLogger(__name__)
 
 _STOPPED_STATES = (AccountState.PAUSED, AccountState.CLOSED)
-_IN_USE_REMEDY = "Stop the other program, pause this account, or give it credentials of its own"
+_IN_USE_REMEDY = Translatable(
+    N_("Stop the other program, pause this account, or give it credentials of its own.")
+)
+_UNKNOWN_REMEDY = Translatable(N_("Correct its settings."))
 
 
 class NewConnection(Protocol):
@@ -198,15 +204,15 @@ class AccountSupervisor:
             pass
 
     def _block(self, error: ConnectRefused) -> None:
-        remedy = error.remedy or "Correct its settings"
+        remedy = error.remedy or _UNKNOWN_REMEDY
         log.error(
             "Account %s was refused (%s); not retried until it is changed or resumed. Remedy: %s",
             self.name,
-            _error_text(error),
+            _why(error),
             remedy,
             extra={"action": "account_blocked"},
         )
-        self._set_status(AccountState.BLOCKED, why=_error_text(error), remedy=remedy)
+        self._set_status(AccountState.BLOCKED, why=_why(error), remedy=remedy)
 
     def _record_failure(self, error: BaseException, pause: float) -> None:
         # A bug in a platform looks like any other failure here; the stack trace shows it.
@@ -214,15 +220,15 @@ class AccountSupervisor:
         log.warning(
             "Account %s is not connected: %s; retrying in %.1f s",
             self.name,
-            _error_text(error),
+            _why(error),
             pause,
             exc_info=None if known else error,
             extra={"action": "account_disconnected"},
         )
         self._set_status(
             AccountState.RETRYING,
-            why=_error_text(error),
-            remedy=_IN_USE_REMEDY if isinstance(error, AccountInUse) else "",
+            why=_why(error),
+            remedy=_IN_USE_REMEDY if isinstance(error, AccountInUse) else NO_TEXT,
             next_try=self._clock.now() + pause,
             failures=self._backoff.failures,
         )
@@ -235,15 +241,15 @@ class AccountSupervisor:
         self,
         state: AccountState,
         *,
-        why: str = "",
-        remedy: str = "",
+        why: Translatable = NO_TEXT,
+        remedy: Translatable = NO_TEXT,
         next_try: float | None = None,
         failures: int = 0,
     ) -> None:
         self.status = self.status.transition(
             state,
             at=self._clock.now(),
-            why=self._redact(why),
+            why=why.redacted(self._redact),
             remedy=remedy,
             next_attempt_at=next_try,
             failures=failures,
@@ -278,7 +284,10 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def _error_text(error: BaseException) -> str:
+def _why(error: BaseException) -> Translatable:
     """The text of an error; the name of its class if it has none."""
-    text = without_errno(str(error)).rstrip(".") or type(error).__name__
-    return f"{text} ({error.holder})" if isinstance(error, AccountInUse) and error.holder else text
+    if not isinstance(error, HoldfastError):
+        return Translatable(without_errno(str(error)).rstrip(".") or type(error).__name__)
+    if isinstance(error, AccountInUse) and error.holder:
+        return Translatable("{error} ({holder})", {"error": error.text, "holder": error.holder})
+    return error.text

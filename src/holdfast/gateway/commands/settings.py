@@ -34,7 +34,7 @@ async def _show_model(context: SettingsContext, request: CommandRequest) -> None
         text = _("The model is {model} (chosen here).").format(model=chosen)
     else:
         text = _("The model is {model} ({provider}): {reason}.").format(
-            model=model.name, provider=model.provider, reason=model.why
+            model=model.name, provider=model.provider, reason=model.why.for_person()
         )
     await send_reply(context.replies, request.row, text)
 

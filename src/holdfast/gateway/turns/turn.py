@@ -679,7 +679,9 @@ class Turn:
         return (
             ""
             if used is None
-            else _("{model} answered this time: {why}").format(model=used.model, why=used.why)
+            else _("{model} answered this time: {why}").format(
+                model=used.model, why=used.why.for_person()
+            )
         )
 
     def _fallback_notice(self) -> Iterator[NewDelivery]:

@@ -16,8 +16,9 @@ import aiohttp
 import discord
 import yarl
 
-from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
+from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused, HoldfastError
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import N_
 from holdfast.platforms.discord.events import DiscordUser
 from holdfast.platforms.discord.plugin import API_URL, NEW_TOKEN_REMEDY, PORTAL_URL
 
@@ -26,10 +27,10 @@ log = logging.getLogger(__name__)
 _CLOSED_BAD_TOKEN, _CLOSED_BAD_INTENTS = 4004, 4014
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
 _FATAL_CLOSE_CODES = {
-    4010: "Discord did not accept the requested shard",
-    4011: "this bot is in more servers than one connection can serve, and needs shards",
-    4012: "Discord no longer supports the gateway version of discord.py",
-    4013: "Discord does not know the requested intents",
+    4010: N_("Discord did not accept the requested shard"),
+    4011: N_("this bot is in more servers than one connection can serve, and needs shards"),
+    4012: N_("Discord no longer supports the gateway version of discord.py"),
+    4013: N_("Discord does not know the requested intents"),
 }
 _CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 
@@ -177,13 +178,16 @@ def to_connect_error(error: Exception) -> ConnectError:
         return ConnectRefused(
             "Discord does not let this bot read messages in servers: the message content "
             "intent is not enabled",
-            remedy=f"enable it ({PORTAL_URL}, Bot, Message Content Intent), or set "
+            portal=PORTAL_URL,
+            remedy="Enable it ({portal}, Bot, Message Content Intent), or set "
             "platforms.discord.message_content = false: then the bot receives only "
-            "messages that mention it",
+            "messages that mention it.",
         )
     if code in _FATAL_CLOSE_CODES:
         return ConnectRefused(
-            "{reason} (close code {code})", reason=_FATAL_CLOSE_CODES[code], code=code
+            "{reason} (close code {code})",
+            reason=HoldfastError(_FATAL_CLOSE_CODES[code]),
+            code=code,
         )
     return AccountDisconnected(
         "lost the connection to Discord: {error}", error=str(error) or type(error).__name__

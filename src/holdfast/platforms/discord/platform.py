@@ -205,7 +205,7 @@ def load_connection(settings: DiscordSettings) -> "DiscordConnection":
         raise ConnectRefused(
             "discord.py is not installed ({error})",
             error=error,
-            remedy="run pip install 'holdfast[discord]', then restart the gateway",
+            remedy="Run pip install 'holdfast[discord]', then restart the gateway.",
         ) from error
     return DiscordConnection(content=settings.message_content, base_url=settings.base_url)
 

@@ -12,12 +12,14 @@ from holdfast.core.ports.platform_plugin import (
     PluginContext,
     SetupQuestion,
 )
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.text.translation import N_
 
 PORTAL_URL = "https://discord.com/developers/applications"
 API_URL = "https://discord.com/api/v10"
-NEW_TOKEN_REMEDY = (
-    f"get a new token ({PORTAL_URL}, Bot, Reset Token) and set platforms.discord.token"
+NEW_TOKEN_REMEDY = Translatable(
+    N_("Get a new token ({portal}, Bot, Reset Token) and set platforms.discord.token."),
+    {"portal": PORTAL_URL},
 )
 
 

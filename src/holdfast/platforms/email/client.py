@@ -21,6 +21,7 @@ from imap_tools import BaseMailBox, MailboxFolderSelectError, MailboxLoginError
 from imap_tools.errors import ImapToolsError
 
 from holdfast.core.errors import AccountDisconnected, ConnectError, ConnectRefused
+from holdfast.core.text.translation import N_
 from holdfast.platforms.email.credentials import CredentialProvider, MailCredential
 from holdfast.platforms.email.plugin import ConnectionSecurity, EmailSettings
 
@@ -29,13 +30,13 @@ RESPONSE_TIMEOUT = 30.0  # seconds for each response
 # https://www.rfc-editor.org/rfc/rfc5530: a login with valid credentials may fail with these.
 _TEMPORARY_FAILURES = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
 
-_PASSWORD_REMEDY = (
-    "check address, username and password; many providers require an app password, and IMAP "
-    "enabled in their settings"
+_PASSWORD_REMEDY = N_(
+    "Check address, username and password; many providers require an app password, and IMAP "
+    "enabled in their settings."
 )
-TOKEN_REMEDY = (
-    "check that the app may read and send the mail of this mailbox (address, username, scope), "
-    "and that IMAP and SMTP with OAuth are enabled for it at the provider"
+TOKEN_REMEDY = N_(
+    "Check that the app may read and send the mail of this mailbox (address, username, scope), "
+    "and that IMAP and SMTP with OAuth are enabled for it at the provider."
 )
 
 # What a call of the library may raise.
@@ -164,10 +165,16 @@ def _authenticate_with_token(client: imaplib.IMAP4, name: str, credential: MailC
 def _login_error(
     name: str, error: Exception, settings: EmailSettings, credential: MailCredential
 ) -> ConnectError:
-    message = f"{settings.imap_host} rejects the login of {name}: {error}"
-    if any(each in message.lower() for each in _TEMPORARY_FAILURES):
-        return AccountDisconnected(message)
-    return ConnectRefused(message, remedy=TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY)
+    cause = AccountDisconnected(
+        "{host} rejects the login of {name}: {error}",
+        host=settings.imap_host,
+        name=name,
+        error=error,
+    )
+    if any(each in str(cause).lower() for each in _TEMPORARY_FAILURES):
+        return cause
+    remedy = TOKEN_REMEDY if credential.is_token else _PASSWORD_REMEDY
+    return ConnectRefused("{error}", error=cause, remedy=remedy)
 
 
 def make_tls_context(settings: EmailSettings) -> ssl.SSLContext | None:
@@ -182,7 +189,7 @@ def make_tls_context(settings: EmailSettings) -> ssl.SSLContext | None:
             "{ca_file} is not a file of certificates: {error}",
             ca_file=settings.ca_file,
             error=error,
-            remedy="set platforms.email.ca_file to a PEM file, or remove it",
+            remedy="Set platforms.email.ca_file to a PEM file, or remove it.",
         ) from error
 
 
@@ -261,7 +268,7 @@ class ImapMailbox:
                 "there is no folder {folder!r}: {error}",
                 folder=folder,
                 error=error,
-                remedy="set platforms.email.folder to an existing folder",
+                remedy="Set platforms.email.folder to an existing folder.",
             ) from error
 
     async def uids_since(self, uid: int) -> list[int]:

@@ -216,10 +216,11 @@ async def _check_smtp_login(context: PluginContext[EmailSettings], smtp: SmtpCli
 
 def login_refused_error(error: SmtpLoginRefused, account: str) -> ConnectRefused:
     if error.remedy:
-        return ConnectRefused(str(error), remedy=error.remedy)
+        return ConnectRefused("{error}", error=error, remedy=error.remedy)
     return ConnectRefused(
         "{error}: the password is not accepted",
         error=error,
-        remedy=f"set {account_table(PLATFORM, account)}.password; if the server accepts this "
-        "machine without a password, set smtp_login = false",
+        table=account_table(PLATFORM, account),
+        remedy="Set {table}.password; if the server accepts this machine without a password, set "
+        "smtp_login = false.",
     )

@@ -214,21 +214,27 @@ class OAuthCredentials:
                 return msgspec.json.decode(body, type=TokenResponse)
             denied = msgspec.json.decode(body, type=TokenError)
         except msgspec.MsgspecError as error:
-            message = f"{self._host} answered {status} without a valid token"
+            invalid = AccountDisconnected(
+                "{host} answered {status} without a valid token", host=self._host, status=status
+            )
             if status in (400, 401, 403, 404, 405):
-                self._refuse(message)
-            raise AccountDisconnected(message) from error
-        message = f"{self._host} issues no token: {_describe_error(denied)}"
+                self._refuse(invalid)
+            raise invalid from error
+        no_token = AccountDisconnected(
+            "{host} issues no token: {why}", host=self._host, why=_describe_error(denied)
+        )
         if denied.error in _PERMANENT_ERRORS and status < 500:
-            self._refuse(message)
-        raise AccountDisconnected(message)
+            self._refuse(no_token)
+        raise no_token
 
-    def _refuse(self, message: str) -> NoReturn:
+    def _refuse(self, cause: AccountDisconnected) -> NoReturn:
         raise ConnectRefused(
-            message,
-            remedy=f"check token_url, client_id, client_secret and scope in {self._table}; if the "
+            "{error}",
+            error=cause,
+            table=self._table,
+            remedy="Check token_url, client_id, client_secret and scope in {table}; if the "
             "refresh token has expired or was revoked, log in at the provider again and "
-            "store the new token where refresh_token points to",
+            "store the new token where refresh_token points to.",
         )
 
     @property

@@ -16,6 +16,7 @@ from holdfast.core.messages.outbox import Address, Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
+from holdfast.core.text.translation import N_
 from holdfast.platforms.email.plugin import EmailSettings, SentCopies
 from holdfast.platforms.email.state import LoopLimiter, PoisonMails
 
@@ -78,7 +79,8 @@ class EmailPlatform:
             intake.report_lost(self.name, self.account, error)
 
         open_connection = await asyncio.to_thread(
-            _import_open_connection, "run pip install 'holdfast[email]', then restart the gateway"
+            _import_open_connection,
+            N_("Run pip install 'holdfast[email]', then restart the gateway."),
         )
         async with open_connection(self._context, report_alive) as connection:
             receiver, uids = await connection.start_receiver(
@@ -147,7 +149,7 @@ def _import_open_connection(remedy: str) -> "OpenConnection":
 async def check_account(context: PluginContext[EmailSettings]) -> AccountIdentity:
     """Logs in to both mail servers. Raises a `ConnectError` that says which one refused."""
     open_connection = await asyncio.to_thread(
-        _import_open_connection, "run pip install 'holdfast[email]'"
+        _import_open_connection, N_("Run pip install 'holdfast[email]'.")
     )
     async with open_connection(context, lambda: None, save_tokens=False):
         address = context.settings.address

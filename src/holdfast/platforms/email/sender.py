@@ -34,6 +34,7 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.messages.outbox import Outbound, OutboundFile
+from holdfast.core.text.translatable import Translatable
 from holdfast.platforms.email.authentication import DELIVERY_HEADER
 from holdfast.platforms.email.client import TOKEN_REMEDY, ImapMailbox
 from holdfast.platforms.email.credentials import CredentialProvider, MailCredential
@@ -162,7 +163,7 @@ class SmtpLoginRefused(NotConnected):
     """The password is not accepted, or there is no token: nothing can be sent until a person fixes
     it. `remedy` says how, if that is known."""
 
-    def __init__(self, message: str, *, remedy: str = "", **values: object) -> None:
+    def __init__(self, message: str, *, remedy: str | Translatable = "", **values: object) -> None:
         super().__init__(message, **values)
         self.remedy = remedy
 
@@ -239,7 +240,7 @@ class SmtpClient:
         try:
             return await self._credentials.current()
         except ConnectRefused as error:
-            raise SmtpLoginRefused(str(error), remedy=error.remedy) from error
+            raise SmtpLoginRefused("{error}", error=error, remedy=error.remedy) from error
         except ConnectError as error:
             raise NotConnected("{error}", error=error) from error
 
@@ -248,15 +249,15 @@ class SmtpClient:
         try:
             await smtp.connect()
         except SMTPAuthenticationError as error:
-            message = f"{host}: {error.message}"
+            answer = NotConnected("{host}: {error}", host=host, error=error.message)
             if (
                 error.code < _FIRST_PERMANENT_CODE
                 or credential is None
                 or not self._credentials.report_refused(credential)
             ):
-                raise NotConnected(message) from error
+                raise answer from error
             raise SmtpLoginRefused(
-                message, remedy=TOKEN_REMEDY if credential.is_token else ""
+                "{error}", error=answer, remedy=TOKEN_REMEDY if credential.is_token else ""
             ) from error
         except (*_LIBRARY_ERRORS, ValueError) as error:
             raise NotConnected("{host}: {error}", host=host, error=error) from error

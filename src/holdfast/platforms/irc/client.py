@@ -137,7 +137,7 @@ def _make_tls_context(settings: IrcSettings) -> ssl.SSLContext:
             "the certificate {ca_file} cannot be used: {error}",
             ca_file=settings.ca_file,
             error=error,
-            remedy="set ca_file to a file in PEM form that the gateway can read",
+            remedy="Set ca_file to a file in PEM form that the gateway can read.",
         ) from error
 
 
@@ -338,21 +338,23 @@ class IrcRegistration:
             "the server does not accept the nick {nick} ({trailing})",
             nick=self._nick,
             trailing=message.trailing,
-            remedy=f"set {self._table}.nick to another nick",
+            table=self._table,
+            remedy="Set {table}.nick to another nick.",
         )
 
     def _handle_bad_server_password(self, message: IrcMessage) -> None:
         raise ConnectRefused(
             "the server does not accept the server password ({trailing})",
             trailing=message.trailing,
-            remedy=f"set {self._table}.server_password to the password of the server",
+            table=self._table,
+            remedy="Set {table}.server_password to the password of the server.",
         )
 
     def _handle_ban(self, message: IrcMessage) -> None:
         raise ConnectRefused(
             "the server has banned us ({trailing})",
             trailing=message.trailing,
-            remedy="contact the operators of the network",
+            remedy="Contact the operators of the network.",
         )
 
     def _handle_bad_password(self, message: IrcMessage) -> None:
@@ -361,14 +363,16 @@ class IrcRegistration:
             "the network does not accept the password of account {name} ({trailing})",
             name=name,
             trailing=message.trailing,
-            remedy=f"set {self._table}.username and {self._table}.password as registered",
+            table=self._table,
+            remedy="Set {table}.username and {table}.password as registered.",
         )
 
     def _sasl_missing_error(self) -> ConnectRefused:
         return ConnectRefused(
             "the server does not offer SASL PLAIN, which the password is for",
-            remedy=f"remove {self._table}.password; for a password of the server itself, set "
-            f"{self._table}.server_password",
+            table=self._table,
+            remedy="Remove {table}.password; for a password of the server itself, set "
+            "{table}.server_password.",
         )
 
     def _handle_error(self, message: IrcMessage) -> None:

@@ -121,7 +121,7 @@ class IrcConnection:
             await self._channels.join_missing()
             await self._client.round_trip()
         except SendError as error:
-            return AccountDisconnected(str(error))
+            return AccountDisconnected("{error}", error=error)
         return None
 
     async def receive(self) -> None:

@@ -385,7 +385,8 @@ class MatrixLogin:
                 "the access token belongs to {user_id}, not to {user}",
                 user_id=identity.user_id,
                 user=self._user,
-                remedy=f"set {self._table}.user or {self._table}.token",
+                table=self._table,
+                remedy="Set {table}.user or {table}.token.",
             )
         return identity
 
@@ -393,8 +394,9 @@ class MatrixLogin:
         return ConnectRefused(
             "{error}: the access token is wrong or was revoked",
             error=error,
-            remedy=f"get a new one (docs/matrix.md explains how) and set {self._table}.token, or "
-            f"set {self._table}.password instead",
+            table=self._table,
+            remedy="Get a new one (docs/matrix.md explains how) and set {table}.token, or "
+            "set {table}.password instead.",
         )
 
     async def _log_in_by_password(self, device_id: str) -> MatrixIdentity:
@@ -406,7 +408,8 @@ class MatrixLogin:
                 "{user} cannot log in: {error}",
                 user=self._user,
                 error=error,
-                remedy=f"set {self._table}.user and {self._table}.password to those of a client",
+                table=self._table,
+                remedy="Set {table}.user and {table}.password to those of a client.",
             ) from error
         await self._save(login)
         self._client.set_token(login.access_token)

@@ -212,7 +212,7 @@ class MatrixPlatform:
         password: with one, the next connect gets a new token."""
         if isinstance(error, MatrixBadToken) and not self._login.uses_password:
             return self._login.bad_token_error(error)
-        return AccountDisconnected(str(error))
+        return AccountDisconnected("{error}", error=error)
 
 
 def _import_encryption() -> "type[EncryptionMachine]":
@@ -225,7 +225,7 @@ def _import_encryption() -> "type[EncryptionMachine]":
         raise ConnectRefused(
             "the library matrix-nio is not installed ({error})",
             error=error,
-            remedy="run pip install 'holdfast[matrix]', then restart the gateway",
+            remedy="Run pip install 'holdfast[matrix]', then restart the gateway.",
         ) from error
     return EncryptionMachine
 
@@ -241,7 +241,7 @@ async def check_account(context: PluginContext[MatrixSettings]) -> AccountIdenti
                 user_id = (await client.whoami()).user_id
             except MatrixBadToken as error:
                 raise ConnectRefused(
-                    "{error}", error=error, remedy="docs/matrix.md explains how to get one"
+                    "{error}", error=error, remedy="docs/matrix.md explains how to get one."
                 ) from error
         else:
             user_id = await _try_password(client, context)
@@ -254,7 +254,7 @@ async def _try_password(client: MatrixClient, context: PluginContext[MatrixSetti
         login = await log_in(client, user, password, device_name="Holdfast (password check)")
     except (SendRejected, MatrixBadToken) as error:
         raise ConnectRefused(
-            "{error}", error=error, remedy="check the user name and the password"
+            "{error}", error=error, remedy="Check the user name and the password."
         ) from error
     client.set_token(login.access_token)
     await client.call_idempotent("POST", "/logout", MatrixEmptyResponse, body={})

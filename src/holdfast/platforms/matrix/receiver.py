@@ -412,8 +412,7 @@ class EventResolver:
         if room_id not in self._warned_rooms:
             self._warned_rooms.add(room_id)
             log.error(
-                "Room %s is end-to-end encrypted, and its messages cannot be read. Remedy: "
-                "%s, and leave platforms.matrix.encryption on",
+                "Room %s is end-to-end encrypted, and its messages cannot be read. Remedy: %s",
                 room_id,
                 ENCRYPTION_REMEDY,
                 extra={"action": "room_undecryptable"},

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.config.settings import account_table
-from holdfast.core.errors import NotConnected, SendError, SendRejected
+from holdfast.core.errors import HoldfastError, NotConnected, SendError, SendRejected
 from holdfast.core.messages.source import ChatType
+from holdfast.core.text.translation import N_
 from holdfast.platforms.matrix.checkpoint import MatrixCheckpoint, PendingUpgrade
 from holdfast.platforms.matrix.client import MatrixClient, MatrixNotFound, api_path, room_path
 from holdfast.platforms.matrix.events import (
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ENCRYPTION_REMEDY = "run pip install 'holdfast[matrix,e2e]', then restart the gateway"
+ENCRYPTION_REMEDY = N_(
+    "Run pip install 'holdfast[matrix,e2e]', leave platforms.matrix.encryption on, and restart the "
+    "gateway."
+)
 _MAX_DIRECT_MEMBERS = 2
 _MAX_ROUNDS = 5  # of key exchange for one message, while members join and leave
 
@@ -166,10 +170,9 @@ class RoomKeys:
             return event_type, content
         if not self._encryption.can_encrypt:
             raise SendRejected(
-                "room {room_id} is end-to-end encrypted, and this gateway cannot encrypt: "
-                "{remedy}, and leave platforms.matrix.encryption on",
+                "room {room_id} is end-to-end encrypted, and this gateway cannot encrypt. {remedy}",
                 room_id=room_id,
-                remedy=ENCRYPTION_REMEDY,
+                remedy=HoldfastError(ENCRYPTION_REMEDY),
             )
         async with self._lock:
             return await self._encrypt(room_id, event_type, content)

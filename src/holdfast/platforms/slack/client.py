@@ -23,6 +23,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translatable import Translatable
+from holdfast.core.text.translation import N_
 from holdfast.platforms.inbound import read_body
 
 if TYPE_CHECKING:
@@ -141,41 +143,46 @@ WRITE_SCOPE = "chat:write"  # an account cannot connect without it
 # Delivery lookup needs all of them: without one, there is a kind of chat with no readable history.
 HISTORY_SCOPES = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 
-_NO_BACKLOG = "nor fetched after a gap"
 _EFFECT_OF_MISSING = {
-    "app_mentions:read": "mentions of the app in channels are not received",
-    "channels:history": f"messages in channels are not received, {_NO_BACKLOG}",
-    WRITE_SCOPE: "no messages can be sent",
-    "commands": "there is no /holdfast",
-    "files:read": "files from users are not fetched",
-    "files:write": "files from the agent are not sent",
-    "groups:history": f"messages in private channels are not received, {_NO_BACKLOG}",
-    "im:history": f"direct messages to the app are not received, {_NO_BACKLOG}",
-    "mpim:history": f"messages in group chats are not received, {_NO_BACKLOG}",
-    REACTIONS_SCOPE: "queued messages get no reaction",
-    USERS_SCOPE: "the agent does not know the names of users",
+    "app_mentions:read": N_("mentions of the app in channels are not received"),
+    "channels:history": N_("messages in channels are not received, nor fetched after a gap"),
+    WRITE_SCOPE: N_("no messages can be sent"),
+    "commands": N_("there is no /holdfast"),
+    "files:read": N_("files from users are not fetched"),
+    "files:write": N_("files from the agent are not sent"),
+    "groups:history": N_("messages in private channels are not received, nor fetched after a gap"),
+    "im:history": N_("direct messages to the app are not received, nor fetched after a gap"),
+    "mpim:history": N_("messages in group chats are not received, nor fetched after a gap"),
+    REACTIONS_SCOPE: N_("queued messages get no reaction"),
+    USERS_SCOPE: N_("the agent does not know the names and languages of users"),
 }
 SCOPES = frozenset(_EFFECT_OF_MISSING)
 
 
-def missing_scope_warnings(granted: Set[str]) -> tuple[str, ...]:
+def missing_scope_warnings(granted: Set[str]) -> tuple[Translatable, ...]:
     """One sentence for each missing scope. Empty if Slack did not report the granted scopes (header
     `X-OAuth-Scopes`)."""
     missing = sorted(SCOPES - granted) if granted else []
     return tuple(
-        f"the scope {scope}: {_EFFECT_OF_MISSING[scope]}; add it under OAuth & Permissions at "
-        f"{APPS_PAGE}, and install the app into the workspace again"
+        Translatable(
+            N_(
+                "the scope {scope}: {effect}; add it under OAuth & Permissions at {page}, and "
+                "install the app into the workspace again"
+            ),
+            {"scope": scope, "effect": Translatable(_EFFECT_OF_MISSING[scope]), "page": APPS_PAGE},
+        )
         for scope in missing
     )
 
 
 def missing_scope_error(scope: str) -> ConnectRefused:
-    where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
+    app_level = scope.startswith("connections:")
     return ConnectRefused(
         "the Slack app lacks the scope {scope}",
         scope=scope,
-        remedy=f"add it under {where or 'OAuth & Permissions'} at {APPS_PAGE}, and install the "
-        "app into the workspace again",
+        where="Basic Information > App-Level Tokens" if app_level else "OAuth & Permissions",
+        page=APPS_PAGE,
+        remedy="Add it under {where} at {page}, and install the app into the workspace again.",
     )
 
 
@@ -373,7 +380,7 @@ def _import_sdk_client() -> "type[AsyncWebClient]":
         raise ConnectRefused(
             "the library slack-sdk is not installed ({error})",
             error=error,
-            remedy="run pip install 'holdfast[slack]', then restart the gateway",
+            remedy="Run pip install 'holdfast[slack]', then restart the gateway.",
         ) from error
     return AsyncWebClient
 

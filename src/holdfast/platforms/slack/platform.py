@@ -305,9 +305,11 @@ class SlackPlatform:
             return ConnectRefused(
                 "{error}: it is wrong, was revoked, or its app was removed",
                 error=error,
-                remedy=f"copy the token from {APPS_PAGE} and set {where}",
+                page=APPS_PAGE,
+                where=where,
+                remedy="Copy the token from {page} and set {where}.",
             )
-        return AccountDisconnected(str(error))
+        return AccountDisconnected("{error}", error=error)
 
 
 async def check_account(context: PluginContext[SlackSettings]) -> AccountIdentity:

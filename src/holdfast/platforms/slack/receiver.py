@@ -393,7 +393,7 @@ class SocketModeConnection:
             raise AccountDisconnected("Slack closed the socket: {reason}", reason=reason)
         raise ConnectRefused(
             "Socket Mode was disabled for this app",
-            remedy="enable it under Settings > Socket Mode at https://api.slack.com/apps",
+            remedy="Enable it under Settings > Socket Mode at https://api.slack.com/apps.",
         )
 
     async def process_events(self, receiver: SlackReceiver) -> None:

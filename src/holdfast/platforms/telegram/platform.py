@@ -206,7 +206,8 @@ class TelegramPlatform:
             return ConnectRefused(
                 "{error}: the token is wrong or was revoked",
                 error=error,
-                remedy=f"get the token from @BotFather (/mybots) and set platforms.telegram.{key}",
+                key=key,
+                remedy="Get the token from @BotFather (/mybots) and set platforms.telegram.{key}.",
             )
         if isinstance(error, TelegramConflict):
             return AccountInUse(
@@ -216,7 +217,7 @@ class TelegramPlatform:
                 error=error,
                 holder=error.holder,
             )
-        return AccountDisconnected(str(error))
+        return AccountDisconnected("{error}", error=error)
 
 
 async def check_account(context: PluginContext[TelegramSettings]) -> AccountIdentity:

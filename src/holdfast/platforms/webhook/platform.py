@@ -164,7 +164,7 @@ class WebhookPlatform:
                     extra={"action": "webhook_endpoint_unreachable"},
                 )
                 if not self._settings.hooks:
-                    self._report_lost(AccountDisconnected(str(error)))
+                    self._report_lost(AccountDisconnected("{error}", error=error))
 
     @property
     def _pings_enabled(self) -> bool:
@@ -175,7 +175,8 @@ class WebhookPlatform:
         return ConnectRefused(
             "{error}",
             error=error,
-            remedy=f"Set {table}.url and {table}.secret to those of the endpoint",
+            table=table,
+            remedy="Set {table}.url and {table}.secret to those of the endpoint.",
         )
 
 

@@ -67,14 +67,16 @@ def login_error(jid: str, failures: Sequence[str], *, encrypted: bool, table: st
             "exist, or its password is wrong",
             jid=jid,
             failure=failures[0],
-            remedy=f"set {table}.jid and {table}.password to those of an existing account",
+            table=table,
+            remedy="Set {table}.jid and {table}.password to those of an existing account.",
         )
     if not encrypted:
         return ConnectRefused(
             "the server of {jid} offers no encryption, which is required",
             jid=jid,
-            remedy=f"enable TLS at the server; for a server on this machine, set {table}.host = "
-            f'"127.0.0.1" and {table}.tls = false',
+            table=table,
+            remedy="Enable TLS at the server; for a server on this machine, set {table}.host = "
+            '"127.0.0.1" and {table}.tls = false.',
         )
     return ConnectRefused("the server of {jid} offers no supported login mechanism", jid=jid)
 
@@ -92,7 +94,8 @@ def stream_error(condition: str, text: str, settings: XmppSettings, *, table: st
         return ConnectRefused(
             "the server does not serve the domain of {jid}",
             jid=settings.jid,
-            remedy=f"correct {table}.jid or {table}.host",
+            table=table,
+            remedy="Correct {table}.jid or {table}.host.",
         )
     return AccountDisconnected(
         "the server closed the connection: {description}", description=description

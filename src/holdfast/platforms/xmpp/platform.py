@@ -276,7 +276,8 @@ def make_tls_context(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
             "{ca_file} has no readable certificates: {error}",
             ca_file=settings.ca_file,
             error=error,
-            remedy=f"correct {table}.ca_file",
+            table=table,
+            remedy="Correct {table}.ca_file.",
         ) from error
 
 
@@ -440,7 +441,7 @@ def client_factory(
         raise ConnectRefused(
             "the XMPP library slixmpp is not installed ({error})",
             error=error,
-            remedy="run pip install 'holdfast[xmpp]', then restart the gateway",
+            remedy="Run pip install 'holdfast[xmpp]', then restart the gateway.",
         ) from error
     table = account_table(PLATFORM, account)
     context = make_tls_context(settings, table=table)

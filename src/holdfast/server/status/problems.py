@@ -148,7 +148,7 @@ def _platforms(report: StatusReport, now: float) -> Iterator[Problem]:
     if report.state != "running":
         return
     starting = now - snapshot.since < CONNECT_GRACE
-    for platform in snapshot.platforms:
+    for platform in snapshot.for_person().platforms:
         if platform.state is AccountState.PAUSED:  # on purpose
             continue
         if platform.state is AccountState.BLOCKED:
@@ -160,7 +160,7 @@ def _platforms(report: StatusReport, now: float) -> Iterator[Problem]:
 
 def describe_blocked_account(account: AccountStatus) -> str:
     return _("{account} is refused for good: {error}.").format(
-        account=f"{account.name}:{account.account}", error=account.error
+        account=f"{account.name}:{account.account}", error=account.for_person().error.rstrip(".")
     )
 
 
@@ -170,7 +170,7 @@ def _blocked(account: AccountStatus) -> Problem:
         level=ProblemLevel.WARNING,
         code="account_blocked",
         what=describe_blocked_account(account),
-        remedy=_("{remedy}; `holdfast platforms resume {account}` tries it again.").format(
+        remedy=_("{remedy}. `holdfast platforms resume {account}` tries it again.").format(
             remedy=account.remedy.rstrip("."), account=name
         ),
     )
@@ -196,7 +196,9 @@ def _disconnected(account: AccountStatus, now: float) -> Problem:
 def _describe_disconnected(account: AccountStatus, now: float) -> str:
     name = f"{account.name}:{account.account}"
     if account.error:
-        return _("{account} is not connected: {error}.").format(account=name, error=account.error)
+        return _("{account} is not connected: {error}.").format(
+            account=name, error=account.error.rstrip(".")
+        )
     if account.last_ok_at is None:
         return _("{account} has not answered since the start.").format(account=name)
     return _("{account} has not answered for {seconds:.0f} s.").format(

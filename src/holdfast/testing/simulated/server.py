@@ -84,7 +84,7 @@ class SimulatedServer:
         except NotConnected as error:
             return _json({"error": str(error)}, status=503)
         except ConnectRefused as error:
-            return _json(ConnectRefusal(error=str(error), remedy=error.remedy), status=401)
+            return _json(ConnectRefusal(error=str(error), remedy=str(error.remedy)), status=401)
         except AccountInUse as error:
             return _json(ConnectRefusal(error=str(error), holder=error.holder), status=409)
         return _json(self._service.info)

@@ -62,7 +62,7 @@ class TranscriptSearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 
 
 async def read_status(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    snapshot = await context.status.fresh_snapshot()
+    snapshot = (await context.status.fresh_snapshot()).for_person()
     report = await asyncio.to_thread(context.status.report, snapshot)
     view = StatusView(
         pid=report.pid,

@@ -98,6 +98,8 @@ class AccountList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def account_view(status: AccountStatus, *, now: float) -> AccountView:
+    """In the language of the context."""
+    status = status.for_person()
     return AccountView(
         name=status.name,
         account=status.account,
