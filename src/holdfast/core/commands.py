@@ -238,10 +238,10 @@ class MenuEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
-    """The commands for the menu of a platform, which is the same for all people: names without
+    """The commands for the menu of a platform, in the language of the context: names without
     slash, no aliases."""
     return tuple(
-        MenuEntry(name=spec.name, help=spec.help)
+        MenuEntry(name=spec.name, help=_(spec.help))
         for spec in COMMANDS
         if permission is Permission.OPERATE or spec.permission is Permission.TALK
     )

@@ -5,7 +5,7 @@ where `<language>` is written as gettext does (`de`, `pt_BR`). English is in the
 file, and neither does the pseudo-locale `en-XA`, which shows what is marked for translation.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from holdfast.core.text.translation import ENGLISH, Catalogue
@@ -13,6 +13,8 @@ from holdfast.core.text.translation import ENGLISH, Catalogue
 LOCALE_FOLDER = Path(__file__).parent.parent / "locale"
 DOMAIN = "holdfast"
 PSEUDO_LOCALE = "en-XA"
+_MAX_HEADER = 300  # characters; a browser with ten languages sends 100
+_MAX_LANGUAGES = 20
 _POSIX_ENGLISH = ("c", "posix")
 
 
@@ -60,6 +62,29 @@ def available_languages(*, folder: Path = LOCALE_FOLDER) -> tuple[str, ...]:
     files = folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo")
     packaged = sorted(file.parent.parent.name.replace("_", "-") for file in files)
     return ENGLISH.language, *packaged, PSEUDO_LOCALE
+
+
+def translated_languages(*, folder: Path = LOCALE_FOLDER) -> tuple[str, ...]:
+    """Those that have a translation: without English and the pseudo-locale."""
+    return available_languages(folder=folder)[1:-1]
+
+
+@lru_cache(maxsize=64)
+def accepted_languages(header: str) -> tuple[str, ...]:
+    """The tags of an `Accept-Language`, the preferred one first; `*` states no language."""
+    weighted = [_weighted(part) for part in header[:_MAX_HEADER].split(",")[:_MAX_LANGUAGES]]
+    weighted.sort(key=lambda each: -each[0])  # stable: of equal weight, the first comes first
+    return tuple(tag for weight, tag in weighted if weight > 0 and tag not in ("", "*"))
+
+
+def _weighted(part: str) -> tuple[float, str]:
+    tag, _, parameter = part.partition(";")
+    name, _, value = parameter.partition("=")
+    try:
+        weight = float(value) if name.strip().lower() == "q" else 1.0
+    except ValueError:
+        weight = 0.0
+    return weight, tag.strip()
 
 
 @cache

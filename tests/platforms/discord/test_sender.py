@@ -8,6 +8,7 @@ from tests.platforms.discord.builders import address, change, new_platform, outb
 from tests.platforms.discord.fake import ANN_DM, BOT, TEXT, THREAD, FakeDiscord
 from tests.platforms.discord.faults import flood
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import (
     IntakeClosed,
     NotAllowed,
@@ -17,6 +18,7 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.messages.outbox import Button, OutboundFile
+from holdfast.system.languages import catalogue_for
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
@@ -165,4 +167,7 @@ async def test_the_commands_are_registered_as_slash_commands(
     assert by_name["queue"]["options"][0]["required"] is True
     assert by_name["stop"]["options"][0]["required"] is False
     assert by_name["usage"]["options"] == []
+    german = catalogue_for("de").gettext(COMMANDS_BY_NAME["stop"].help)
+    assert by_name["stop"]["description"] != german
+    assert by_name["stop"]["description_localizations"] == {"de": german[:100]}
     assert "restart" not in by_name

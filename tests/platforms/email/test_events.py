@@ -48,6 +48,19 @@ def test_the_subject_is_part_of_the_first_mail_of_a_thread_only() -> None:
     assert read(reply_to("<1@localhost>", "hello", subject="Re: Order")).text == "hello"
 
 
+def test_a_mail_has_the_language_that_its_sender_reads() -> None:
+    def language(**headers: str) -> str:
+        message = mail("hello", by=ANN, to=BOT)
+        for name, value in headers.items():
+            message[name.replace("_", "-")] = value
+        return read(message).source.language
+
+    assert language(Accept_Language="en;q=0.5, de-DE", Content_Language="fr") == "de-DE"
+    assert language(Content_Language="fr") == "fr"
+    assert language(Content_Language="x" * 60) == "x" * 35
+    assert language() == language(Accept_Language="*;q=?") == ""
+
+
 def test_a_thread_is_identified_by_its_first_mail() -> None:
     first = mail("one", by=ANN, to=BOT)
     name = str(first["Message-ID"])

@@ -32,6 +32,7 @@ class FakeSlack:
         self.revoked = False
         self.scopes = SCOPES
         self.names = {ANN: "Ann", BOB: "Bob"}
+        self.locales = {ANN: "de-DE", BOB: "en-US"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
         self.messages: list[Json] = []  # of all users, with edits applied
         self.reactions: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message

@@ -217,12 +217,16 @@ class FakeWebApi:
         return {"file": self._known_file(str(args["file"]))}
 
     async def _user_info(self, args: Args) -> Json:
-        """https://docs.slack.dev/reference/methods/users.info"""
+        """https://docs.slack.dev/reference/methods/users.info: "include_locale: Set this to true to
+        receive the locale for this user. Defaults to false"."""
         name = self._vendor.names.get(str(args.get("user")))
         if name is None:
             raise SlackError("user_not_found")
         profile = {"display_name": name, "real_name": f"{name} of the family"}
-        return {"user": {"id": args["user"], "name": name.lower(), "profile": profile}}
+        user = {"id": args["user"], "name": name.lower(), "profile": profile}
+        if str(args.get("include_locale")) == "true":
+            user["locale"] = self._vendor.locales[str(args["user"])]
+        return {"user": user}
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """https://docs.slack.dev/reference/objects/file-object: `url_private` wants the token in

@@ -77,6 +77,16 @@ async def test_a_mention_with_two_events_is_one_message(
     assert inbound.source.thread_id == said["ts"]
 
 
+async def test_a_message_has_the_language_of_its_sender(
+    vendor: FakeSlack, base_url: str, intake: RecordingIntake
+) -> None:
+    async with connected(vendor, base_url, intake):
+        vendor.say("hallo")
+        vendor.say("hello", by=BOB, chat=CHANNEL)
+    languages = {each.source.user_id: each.source.language for each in intake.accepted}
+    assert languages == {ANN: "de-DE", BOB: "en-US"}
+
+
 async def test_a_mention_alone_is_a_message_too(
     vendor: FakeSlack, base_url: str, intake: RecordingIntake
 ) -> None:
@@ -184,7 +194,7 @@ async def test_a_refused_command_gets_a_reason_and_one_that_cannot_be_stored_fai
         vendor.say("hello")
         await until(lambda: len(vendor.acks) == 2)
     (refused,) = [each for each in vendor.acks if each["type"] == "slash_commands"]
-    assert refused["answer"]["payload"] == {"text": "You are not allowed to do this here."}
+    assert refused["answer"]["payload"] == {"text": "Das darfst du hier nicht."}
     assert [each["payload"]["command"] for each in vendor.waiting] == ["/new"]
     assert [each.text for each in intake.accepted] == ["hello"]
 

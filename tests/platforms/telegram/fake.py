@@ -102,6 +102,7 @@ class FakeTelegram:
         self.actions: list[Json] = []
         self.answered: list[Json] = []  # callback queries
         self.commands: list[Json] = []
+        self.menus: dict[str, list[Json]] = {}  # by language code; "": for all others
         self.files: dict[str, tuple[str, bytes]] = {}
         self.largest_upload = 50 * 1024 * 1024  # bytes
         self.calls: list[str] = []  # methods, in the order in which they came

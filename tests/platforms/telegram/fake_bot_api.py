@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -209,8 +210,14 @@ class FakeBotApi:
         return self._vendor.post(self._chat(args), content | self._placed(args))
 
     async def _set_my_commands(self, args: Args) -> bool:
+        """https://core.telegram.org/bots/api#setmycommands: the language is "a two-letter ISO 639-1
+        language code", and may be empty."""
         check_commands(args.get("commands") or [])
-        self._vendor.commands = list(args.get("commands") or [])
+        language = args.get("language_code") or ""
+        if language and not re.fullmatch("[a-z]{2}", language):
+            raise bad("invalid language code specified")
+        self._vendor.menus[language] = list(args.get("commands") or [])
+        self._vendor.commands = self._vendor.menus.get("", [])
         return True
 
     def _chat(self, args: Args) -> Json:

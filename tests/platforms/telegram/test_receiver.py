@@ -10,6 +10,7 @@ from tests.platforms.telegram.fake import ANN, BOB, DEEP, OTHER_BOT, FakeTelegra
 from tests.platforms.telegram.fake_bot_api import FakeBotApi
 from tests.platforms.telegram.faults import BotApiError, flood
 
+from holdfast.core.commands import COMMANDS_BY_NAME
 from holdfast.core.errors import (
     AccountDisconnected,
     AccountInUse,
@@ -20,6 +21,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
+from holdfast.system.languages import catalogue_for, translated_languages
 from holdfast.testing.intake import RecordingIntake
 from holdfast.testing.simulated.events import ALWAYS
 
@@ -398,6 +400,20 @@ async def test_the_menu_shows_the_commands(vendor: FakeTelegram, base_url: str) 
     names = [each["command"] for each in vendor.commands]
     assert {"help", "new", "stop"} <= set(names)
     assert "restart" not in names
+
+
+async def test_the_menu_is_in_every_language_that_is_translated(
+    vendor: FakeTelegram, base_url: str
+) -> None:
+    languages = {"", *(each.partition("-")[0] for each in translated_languages())}
+    assert "de" in languages
+    async with new_platform(vendor, base_url, menu=True).connect(RecordingIntake()):
+        await until(lambda: vendor.menus.keys() == languages)
+    english, german = vendor.menus[""], vendor.menus["de"]
+    assert [each["command"] for each in german] == [each["command"] for each in english]
+    stop = {each["command"]: each["description"] for each in german}["stop"]
+    assert stop == catalogue_for("de").gettext(COMMANDS_BY_NAME["stop"].help)
+    assert stop != COMMANDS_BY_NAME["stop"].help
 
 
 async def test_connecting_to_a_vendor_that_is_down_fails(vendor: FakeTelegram) -> None:

@@ -237,6 +237,18 @@ async def test_a_forged_address_in_a_message_is_ignored(
     ]
 
 
+async def test_a_message_has_the_language_of_its_senders_client(
+    server: Prosody, ann: XmppUser, tmp_path: Path
+) -> None:
+    intake = RecordingIntake()
+    async with new_platform(server, tmp_path).connect(intake):
+        for language in ("de-DE", "de", ""):
+            ann.write("hello", language=language)
+        await intake.wait_for_attempts(3)
+    languages = [each.source.language for each in intake.accepted]
+    assert languages == ["de-DE", "de", ann.default_lang or ""]
+
+
 def test_the_sender_in_a_room_is_identified_by_data_of_the_room() -> None:
     """A name is whose it is now; what was said before is by whom the room tells apart."""
     room = XmppRoom("club@rooms", on_lost=lambda error: None)

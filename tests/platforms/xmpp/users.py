@@ -53,10 +53,12 @@ class XmppUser(ClientXMPP):
         if message["from"].resource != self.nick:
             self.read.append(message)
 
-    def write(self, body: str, *, to: str = BOT, **more: Any) -> str:
-        """The id of the message."""
+    def write(self, body: str, *, to: str = BOT, language: str = "", **more: Any) -> str:
+        """The id of the message. Without a language, it has the one of the stream."""
         kind = "groupchat" if "@rooms" in to or "@unkept" in to else "chat"
         message = self.make_message(mto=to, mbody=body, mtype=kind)
+        if language:
+            message["lang"] = language
         for name, fields in more.items():
             for key, value in fields.items():
                 message[name][key] = value

@@ -18,6 +18,7 @@ from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import use_catalogue
 from holdfast.platforms.discord.client import DiscordBadToken, DiscordClient
 from holdfast.platforms.discord.events import PLATFORM, DiscordUser, snowflake_at
 from holdfast.platforms.discord.history import DiscordCheckpoint
@@ -25,6 +26,7 @@ from holdfast.platforms.discord.plugin import NEW_TOKEN_REMEDY, DiscordSettings
 from holdfast.platforms.discord.receiver import DiscordReceiver, DiscordReceiverConfig
 from holdfast.platforms.discord.sender import DiscordSender
 from holdfast.platforms.text.discord import MAX_LENGTH, fits
+from holdfast.system.languages import catalogue_for, translated_languages
 
 if TYPE_CHECKING:
     from holdfast.platforms.discord.connection import DiscordConnection
@@ -32,6 +34,43 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_DESCRIPTION_LENGTH = 100
+# https://discord.com/developers/docs/reference#locales; an unknown one refuses the whole menu.
+_LOCALES = frozenset(
+    [
+        "id",
+        "da",
+        "de",
+        "en-GB",
+        "en-US",
+        "es-ES",
+        "es-419",
+        "fr",
+        "hr",
+        "it",
+        "lt",
+        "hu",
+        "nl",
+        "no",
+        "pl",
+        "pt-BR",
+        "ro",
+        "fi",
+        "sv-SE",
+        "vi",
+        "tr",
+        "cs",
+        "el",
+        "bg",
+        "ru",
+        "uk",
+        "hi",
+        "th",
+        "zh-CN",
+        "ja",
+        "zh-TW",
+        "ko",
+    ]
+)
 _TEXT_OPTION = 3  # the type of an option that is a text
 _GUILD_CONTEXT, _DM_CONTEXT = 0, 1  # where a command is available
 
@@ -40,15 +79,28 @@ def slash_commands() -> list[dict[str, Any]]:
     """The commands that Discord offers in its menu, without those of admins
     (https://discord.com/developers/docs/interactions/application-commands). The arguments of a
     command are one text, which the command parses."""
+    translations = _translated_descriptions()
     return [
         {
             "name": each.name,
             "description": each.help[:_MAX_DESCRIPTION_LENGTH],
+            "description_localizations": translations[each.name],
             "contexts": [_GUILD_CONTEXT, _DM_CONTEXT],
             "options": _options(COMMANDS_BY_NAME[each.name].arguments),
         }
         for each in command_menu()
     ]
+
+
+def _translated_descriptions() -> dict[str, dict[str, str]]:
+    """The description of each command in the languages that Discord knows, by their locales."""
+    found: dict[str, dict[str, str]] = {name: {} for name in COMMANDS_BY_NAME}
+    for language in translated_languages():
+        if language in _LOCALES:
+            with use_catalogue(catalogue_for(language)):
+                for each in command_menu():
+                    found[each.name][language] = each.help[:_MAX_DESCRIPTION_LENGTH]
+    return found
 
 
 def _options(arguments: str) -> list[dict[str, Any]]:

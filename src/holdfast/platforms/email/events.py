@@ -24,6 +24,7 @@ from holdfast.platforms.email.mime import (
 )
 from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.system import state_file
+from holdfast.system.languages import accepted_languages
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,11 @@ def thread_id_for(message_id: str, references: Sequence[str], *, domain: str) ->
 def digest(*parts: str) -> str:
     data = "\n".join(parts).encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=12).hexdigest()
+
+
+_MAX_LANGUAGE_LENGTH = (
+    35  # characters of a tag; https://www.rfc-editor.org/rfc/rfc5646#section-4.4.1
+)
 
 
 class EmailThread(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,6 +347,7 @@ class EmailParser:
             thread_id=thread_id,
             user_id=sender.person.address,
             user_name=sender.person.name or None,
+            language=_language(headers),
             author=sender.author,
         )
 
@@ -400,3 +407,12 @@ def _message_text(headers: Message, text: str, *, is_first: bool) -> str:
     if not is_first or not subject or text.startswith("/"):
         return text
     return f"Subject: {subject}\n\n{text}" if text.strip() else subject
+
+
+def _language(headers: Message) -> str:
+    """The language that the sender reads, else the one of the mail; "": neither is known. Mail
+    programs that state them do so in these headers: https://www.rfc-editor.org/rfc/rfc3282"""
+    for name in ("Accept-Language", "Content-Language"):
+        if found := accepted_languages(str(headers.get(name, ""))):
+            return found[0][:_MAX_LANGUAGE_LENGTH]
+    return ""

@@ -153,6 +153,7 @@ class SlackProfile(msgspec.Struct, frozen=True):
 
 class SlackUser(msgspec.Struct, frozen=True):
     name: str = ""
+    locale: str = ""  # of the user's Slack client: "de-DE"
     profile: SlackProfile = SlackProfile()
 
 

@@ -44,7 +44,7 @@ from holdfast.platforms.slack.receiver import (
     PING_INTERVAL,
     SlackEventsEndpoint,
     SlackReceiver,
-    SlackUserNames,
+    SlackUsers,
     SocketModeConnection,
 )
 from holdfast.platforms.slack.sender import REPEAT_NOTICE_LENGTH, SlackSender, find_delivery
@@ -168,7 +168,7 @@ class SlackPlatform:
         return SlackReceiver(
             self._client,
             parser,
-            SlackUserNames(self._client),
+            SlackUsers(self._client),
             intake=intake,
             max_file_bytes=self._settings.max_file_mb * 2**20,
             checkpoint=checkpoint,

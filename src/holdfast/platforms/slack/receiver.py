@@ -81,44 +81,53 @@ _RETRY_HEADERS = {"Retry-After": "1"}
 _FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
-class SlackUserNames:
-    """Owns the display names fetched during one connection. Events contain only user ids."""
+class SlackUserInfo(msgspec.Struct, frozen=True):
+    """What is known of a user besides the id."""
+
+    name: str | None = None  # None: the id is used instead
+    language: str = ""
+
+
+_UNKNOWN_USER = SlackUserInfo()
+
+
+class SlackUsers:
+    """Owns the names and languages fetched during one connection. Events contain only user ids."""
 
     def __init__(self, client: SlackClient) -> None:
         self._client = client
-        self._names: dict[str, str | None] = {}
+        self._users: dict[str, SlackUserInfo] = {}
 
-    async def get(self, user_id: str) -> str | None:
-        """None if the name is not available; the id is used instead."""
-        if user_id in self._names:
-            return self._names[user_id]
+    async def get(self, user_id: str) -> SlackUserInfo:
+        if user_id in self._users:
+            return self._users[user_id]
         if USERS_SCOPE not in self._client.scopes:
-            return None
+            return _UNKNOWN_USER
         try:
             async with asyncio.timeout(_LOOKUP_TIMEOUT):
                 user = (
-                    await self._client.call_form("users.info", SlackUserResponse, user=user_id)
+                    await self._client.call_form(
+                        "users.info", SlackUserResponse, user=user_id, include_locale="true"
+                    )
                 ).user
         except SendRejected:  # a bot, or a user of another workspace
-            return self._remember(user_id, None)
+            return self._remember(user_id, _UNKNOWN_USER)
         except (SendError, TimeoutError) as error:
             log.debug(
-                "Could not get the name of Slack user %s: %s",
+                "Could not get the name and language of Slack user %s: %s",
                 user_id,
                 error,
                 extra={"action": "user_name_unknown"},
             )
-            return None
-        profile = user.profile
-        return self._remember(
-            user_id, profile.display_name or profile.real_name or user.name or None
-        )
+            return _UNKNOWN_USER
+        name = user.profile.display_name or user.profile.real_name or user.name
+        return self._remember(user_id, SlackUserInfo(name=name or None, language=user.locale))
 
-    def _remember(self, user_id: str, name: str | None) -> str | None:
-        if len(self._names) >= _MAX_NAMES:
-            del self._names[next(iter(self._names))]
-        self._names[user_id] = name
-        return name
+    def _remember(self, user_id: str, user: SlackUserInfo) -> SlackUserInfo:
+        if len(self._users) >= _MAX_NAMES:
+            del self._users[next(iter(self._users))]
+        self._users[user_id] = user
+        return user
 
 
 def attachments_of(
@@ -180,7 +189,7 @@ class SlackReceiver:
         self,
         client: SlackClient,
         parser: SlackParser,
-        user_names: SlackUserNames,
+        users: SlackUsers,
         *,
         intake: Intake,
         max_file_bytes: int,
@@ -189,7 +198,7 @@ class SlackReceiver:
     ) -> None:
         self._client = client
         self._parser = parser
-        self._user_names = user_names
+        self._users = users
         self._intake = intake
         self._max_file_bytes = max_file_bytes  # bytes of one file
         self._checkpoint = checkpoint
@@ -216,7 +225,7 @@ class SlackReceiver:
             return ""
         if parsed is None:
             return ""
-        inbound, files = parsed
+        inbound, files = await self._with_user(parsed[0]), parsed[1]
         if envelope_type != EnvelopeType.EVENT:
             refused = await self._accept(inbound, files)
             if refused and envelope_type == EnvelopeType.COMMAND:
@@ -231,7 +240,7 @@ class SlackReceiver:
         """Handles a message from a chat's history like a live event. Raises as `handle` does."""
         parsed = self._parser.parse_message(message)
         if parsed is not None:
-            await self._handle_message(parsed[1], parsed[0].files or ())
+            await self._handle_message(await self._with_user(parsed[1]), parsed[0].files or ())
 
     async def _handle_message(self, inbound: Inbound, files: tuple[SlackFile, ...]) -> None:
         """The chat and thread are saved in the checkpoint before the message is accepted, so that
@@ -278,7 +287,7 @@ class SlackReceiver:
         if not inbound.text.strip() and not attachments:
             return False
         try:
-            await self._intake.accept(await self._with_user_name(inbound), attachments)
+            await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug("Event %s ignored: %s", event_id, error, extra={"action": "event_ignored"})
             return True
@@ -305,14 +314,18 @@ class SlackReceiver:
             files, self._client, max_bytes=self._max_file_bytes, last_attempt=last_attempt
         )
 
-    async def _with_user_name(self, inbound: Inbound) -> Inbound:
-        """Adds the sender's display name, except in direct chats."""
+    async def _with_user(self, inbound: Inbound) -> Inbound:
+        """Adds the sender's language, and the display name except in direct chats."""
         source = inbound.source
-        if source.chat_type is ChatType.DM or source.user_name or not source.user_id:
+        if not source.user_id:
             return inbound
-        name = await self._user_names.get(source.user_id)
+        user = await self._users.get(source.user_id)
+        name = source.user_name
+        if not name and source.chat_type is not ChatType.DM:
+            name = user.name
         return msgspec.structs.replace(
-            inbound, source=msgspec.structs.replace(source, user_name=name)
+            inbound,
+            source=msgspec.structs.replace(source, user_name=name, language=user.language),
         )
 
 

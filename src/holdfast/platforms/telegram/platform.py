@@ -22,6 +22,7 @@ from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatIdFormat
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.platform_plugin import AccountIdentity, PluginContext
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import use_catalogue
 from holdfast.platforms.telegram.client import (
     TelegramBadToken,
     TelegramClient,
@@ -39,6 +40,7 @@ from holdfast.platforms.telegram.receiver import (
 )
 from holdfast.platforms.telegram.sender import REPEAT_NOTICE_LENGTH, TelegramSender
 from holdfast.platforms.text.telegram import fits
+from holdfast.system.languages import catalogue_for, translated_languages
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,14 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
         chat_id_format=ChatIdFormat(pattern=r"-?[0-9]{1,20}|@[A-Za-z0-9_]{4,32}", example="12345"),
         heartbeat_interval=2 * CHECK_INTERVAL if settings.webhook else polled,
     )
+
+
+def _menu() -> list[dict[str, str]]:
+    """In the language of the context."""
+    return [
+        {"command": each.name, "description": each.help[:_MAX_DESCRIPTION_LENGTH]}
+        for each in command_menu()
+    ]
 
 
 class TelegramPlatform:
@@ -185,12 +195,15 @@ class TelegramPlatform:
             await poller.run(cursor)
 
     async def _set_commands(self) -> None:
-        commands = [
-            {"command": each.name, "description": each.help[:_MAX_DESCRIPTION_LENGTH]}
-            for each in command_menu()
-        ]
+        """One menu for each language: Telegram shows a person the one of their app's language, and
+        the English one if there is none."""
         try:
-            await self._client.call("setMyCommands", bool, commands=commands)
+            await self._client.call("setMyCommands", bool, commands=_menu())
+            for language in translated_languages():
+                with use_catalogue(catalogue_for(language)):
+                    menu = _menu()
+                code = language.partition("-")[0]
+                await self._client.call("setMyCommands", bool, commands=menu, language_code=code)
         except SendError as error:
             # The bot works without a menu.
             log.warning(

@@ -14,6 +14,10 @@ from holdfast.core.errors import SendRejected
 from holdfast.platforms.text.markdown import sanitize
 
 CLIENT = "jabber:client"
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_MAX_LANGUAGE_LENGTH = (
+    35  # characters of a tag; https://www.rfc-editor.org/rfc/rfc5646#section-4.4.1
+)
 DELAY = "urn:xmpp:delay"  # XEP-0203
 STANZA_ID = "urn:xmpp:sid:0"  # XEP-0359
 CORRECT = "urn:xmpp:message-correct:0"  # XEP-0308
@@ -58,6 +62,7 @@ class XmppMessage(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     archive_ids: dict[str, str] = {}  # its ids in archives, by the owner of the archive
     body: str = ""
+    language: str = ""  # of the body: that of the sender's client
     corrects: str = ""  # the id of the message that it replaces
     reply: XmppReply | None = None
     mentions: tuple[str, ...] = ()  # addresses of mentioned users
@@ -96,7 +101,11 @@ def tag(name: str, namespace: str = CLIENT) -> str:
 
 
 def parse_message(message: Element) -> XmppMessage:
-    body = message.findtext(tag("body")) or ""
+    written = message.find(tag("body"))
+    body = "" if written is None else written.text or ""
+    # A body has the language of its stanza, to which the server adds that of the sender's stream.
+    language = "" if written is None else written.get(_LANGUAGE, "")
+    language = language or message.get(_LANGUAGE, "")
     quoted, body = _split_fallback(message, body)
     reply = message.find(tag("reply", REPLY))
     real, _ = _parse_muc_user(message)
@@ -109,6 +118,7 @@ def parse_message(message: Element) -> XmppMessage:
             for each in message.iterfind(tag("stanza-id", STANZA_ID))
         },
         body=body,
+        language=language[:_MAX_LANGUAGE_LENGTH],
         corrects=_attribute(message, "replace", CORRECT, "id"),
         reply=None
         if reply is None

@@ -85,6 +85,7 @@ class XmppParser:
             chat_id=sender,
             user_id=sender,
             user_name=sender.partition("@")[0],
+            language=message.language,
             author=author,
         )
         return self._inbound(message, source, position, message.body.strip())
@@ -112,6 +113,7 @@ class XmppParser:
             chat_type=ChatType.GROUP,
             user_id=room.author_jid(message, is_live=is_live),
             user_name=resource_of(message.sender),
+            language=message.language,
         )
         mentioned, text = split_mention(message.body, room.nick)
         mentioned = mentioned or f"{room.address}/{room.nick}" in message.mentions
