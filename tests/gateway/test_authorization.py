@@ -30,7 +30,7 @@ from holdfast.gateway.access import (
 )
 from holdfast.gateway.approvals.prompt import approval_buttons
 from holdfast.gateway.redaction import Redaction
-from holdfast.service.toolsets import ToolsetBuilder
+from holdfast.service.agent_config import ToolsetBuilder
 
 # A new command is listed here with the role that it needs.
 ROLE_OF_COMMAND = {

@@ -22,9 +22,12 @@ from holdfast.core.ports.store_queries import ListAudit, ListConfigurations
 from holdfast.core.secrets import Secret
 from holdfast.models.pool import ModelPool
 from holdfast.server.status.problems import find_problems
-from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
+from holdfast.service.agent_config import (
+    AgentConfigBuilder,
+    ToolsetBuilder,
+    select_configured_model,
+)
 from holdfast.service.reload import Reloader, watch_config_files
-from holdfast.service.toolsets import ToolsetBuilder
 from holdfast.system.credential_locks import FileCredentialLocks
 
 NOWHERE = "http://127.0.0.1:9"  # nothing listens there

@@ -57,7 +57,11 @@ from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.minute_stats import HOUR, MinuteHistory, hour_stats
 from holdfast.server.status.thread import StatusThread, resident_memory
 from holdfast.server.webhooks import WebhookRoutes
-from holdfast.service.agent_config import AgentConfigBuilder, select_configured_model
+from holdfast.service.agent_config import (
+    AgentConfigBuilder,
+    ToolsetBuilder,
+    select_configured_model,
+)
 from holdfast.service.maintenance import BackupCommand, BackupScheduler
 from holdfast.service.platforms import credential_identities, open_platforms
 from holdfast.service.reload import Reloader
@@ -67,7 +71,6 @@ from holdfast.service.supervisors.current import (
     parent_name,
     read_own_cgroup,
 )
-from holdfast.service.toolsets import ToolsetBuilder
 from holdfast.store.implementations import store_implementation
 from holdfast.system.credential_locks import FileCredentialLocks
 from holdfast.system.linux import TimerfdTimer

@@ -84,7 +84,7 @@ def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
 
 def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
     """The tools of every gateway, in the order in which models see them. `ToolsetBuilder`
-    (`service/toolsets.py`) adds those that need parts of the gateway."""
+    (`service/agent_config.py`) adds those that need parts of the gateway."""
     return (
         TerminalTool(limit=settings.command_timeout),
         ProcessTool(),
