@@ -2,7 +2,7 @@
 
 Time and CPU depend on what else the machine does; a count of instructions does not. Each gateway
 runs under valgrind, which counts what the process executes outside the kernel, all threads
-together. Work that goes by the clock is counted too: two counts of one version differed by 1 % with
+together. Work by the clock is counted too: two counts of one version differed by 1 % with
 16 sessions, and by up to 14 % in 30 turns of one session, which has 100 now.
 """
 

@@ -71,7 +71,7 @@ def approve(approval: str | None, scope: str) -> None:
 @command.command("deny")
 @home_option
 @_approval_argument
-@click.option("--why", default="", help="The reason, for the agent.")
+@click.option("--why", default="", help="Why you deny it; the agent reads this.")
 def deny(approval: str | None, why: str) -> None:
     """Deny a command."""
     decision = ApprovalDecisionParams(answer=ApprovalVerdict.DENY, comment=why)

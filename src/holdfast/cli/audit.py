@@ -398,4 +398,6 @@ def _write_export(api: ApiClient, *, as_format: str, file: BinaryIO) -> None:
         for piece in pieces:
             file.write(piece)
     except GatewayDown as error:  # not again from the store: a part is written already
-        raise HoldfastError("The export is incomplete: {error}", error=error) from None
+        raise HoldfastError(
+            "The export is incomplete; run the command again. {error}", error=error
+        ) from None

@@ -86,7 +86,7 @@ def forget(owner: str | None, numbers: tuple[int, ...]) -> None:
 @command.command("clear")
 @home_option
 @_owner_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(owner: str | None, yes: bool) -> None:
     """Forget all notes of an owner."""
     forget_all_notes(api_client_for(chosen_home()), owner=owner, yes=yes)

@@ -1,4 +1,4 @@
-"""What runs, waits and is owed now, from memory alone."""
+"""What runs, waits and is undelivered now, from memory alone."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -39,7 +39,7 @@ class DemoReply(msgspec.Struct, frozen=True):
 
 
 class DemoContext(msgspec.Struct, frozen=True):
-    """Where a play stands: what the user asked for, and the results since."""
+    """The state of a scripted demo: what the user asked for, and the results since."""
 
     user_text: str
     results: tuple[ToolMessage, ...]

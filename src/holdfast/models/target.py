@@ -27,7 +27,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EffortField(StrEnum):
-    """Where a target wants to be told how hard to think; a wrong guess is a refused request."""
+    """Which field of a request sets the reasoning effort. A wrong one gets the request refused."""
 
     NONE = "none"
     REASONING_EFFORT = "reasoning_effort"

@@ -75,7 +75,7 @@ class RunnerConnection(asyncio.Protocol):
             self._send(next(self._ids), operation, details)
 
     def release(self) -> None:
-        """Close and leave the runner alone. Who waits for an answer goes on waiting: what was
+        """Close and leave the runner alone. Callers continue to wait for their answers: what was
         asked is still being done, and only a successor will hear how it ended."""
         self.released = True
         if self._transport is not None:

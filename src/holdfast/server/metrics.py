@@ -148,7 +148,8 @@ def _live(now: GatewaySnapshot) -> Iterator[str]:
     yield from single_sample(
         "holdfast_messages_orphaned", "Accepted messages that no turn works on.", now.orphaned
     )
-    yield from single_sample("holdfast_deliveries_pending", "Deliveries that are owed.", now.outbox)
+    help_text = "Deliveries that are not finished."
+    yield from single_sample("holdfast_deliveries_pending", help_text, now.outbox)
     yield from single_sample("holdfast_agents_cached", "Agents in the cache.", agents.cached)
     yield from single_sample("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)
     yield from single_sample("holdfast_agents_bytes", "Bytes of cached buffers.", agents.bytes)

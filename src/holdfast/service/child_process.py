@@ -174,8 +174,8 @@ def _redirect_stdio(output: int) -> None:
 
 
 def _place_sockets(sockets: Sequence[socket.socket]) -> None:
-    """Make them descriptors 3 and up, inheritable. Copied out of that range first, since one may
-    have the number that another one gets."""
+    """Makes the sockets descriptors 3 and up, inheritable. They are first copied out of that range,
+    because one may have the number that another one gets."""
     beyond = _FIRST_FD + len(sockets)
     copies = [fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, beyond) for sock in sockets]
     for index, fd in enumerate(copies):

@@ -89,7 +89,7 @@ def compare_configs(old: Config, new: Config, *, start_config: Config) -> Config
 
 
 def _changed_keys(old: Config, new: Config) -> Iterator[str]:
-    """Also keys that refer to the same secret as before, if its value has changed."""
+    """The changed keys, including those that refer to the same secret if its value has changed."""
     found = diff_settings(old.settings, new.settings)
     yield from found
     for key in {**old.secrets, **new.secrets}:

@@ -94,7 +94,7 @@ def parse_stall(spec: str) -> Stall:
 
 
 def _block() -> None:
-    """In short sleeps: a signal that arrives as a sleep begins is handled only after it."""
+    """Blocks in short sleeps: a signal that arrives as a sleep begins is handled only after it."""
     while True:
         time.sleep(_SLEEP_SLICE)
 

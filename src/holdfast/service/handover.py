@@ -1,4 +1,4 @@
-"""What a process hands over to its successor, and who starts that one.
+"""What a process passes to its successor, and how the successor is started.
 
 Sockets reach a successor in one of three ways: it inherits them when this process starts it
 (`system/sockets.py` `adopt_inherited`), it connects and receives them (`run --replace`:

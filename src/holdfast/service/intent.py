@@ -40,7 +40,7 @@ class IntentFile:
         self._now = now
 
     def read(self) -> Intent | None:
-        """None: this home was never started, or what is there cannot be read."""
+        """The stored intent; None: this home was never started, or the file cannot be read."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Intent)
         except (OSError, msgspec.MsgspecError):
@@ -53,7 +53,8 @@ class IntentFile:
         self._write(IntentState.RUNNING)
 
     def record_stopping(self, order: StopOrder, restart: str) -> None:
-        """Written before the stop waits for anything: the next boot must know it in any case."""
+        """Record that the gateway stops. Written before the stop waits for anything: the next boot
+        must know it in any case."""
         if order.kind.restarts:
             self._write(IntentState.STOPPED, restart=restart)
         else:
@@ -77,7 +78,10 @@ class IntentFile:
             _fsync_dir(self._path.parent)
         except OSError as error:
             raise HoldfastError(
-                "{path} cannot be written: {error}", path=self._path, error=error.strerror
+                "{path} cannot be written: {error}. Check the free space and the "
+                "permissions of the home",
+                path=self._path,
+                error=error.strerror,
             ) from None
 
 
@@ -86,7 +90,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _fsync_dir(directory: Path) -> None:
-    """The new name is as durable as the content."""
+    """Makes the new name as durable as the content."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -98,8 +98,8 @@ class BackupScheduler:
         self.status = msgspec.structs.replace(self.status, next_at=self._clock.now() + seconds)
 
     def _due_after(self, newest: BackupStatus) -> float:
-        """If the clock was set back, the last backup lies in the future; the next one is not
-        delayed for longer than the usual period by that."""
+        """When the next backup is due after this one. If the clock was set back, the last backup is
+        in the future; that delays the next one by at most the usual period."""
         now, last = self._clock.now(), newest.made_at
         return min(last, now) + self._period if last else now + min(_FIRST_AFTER, self._period)
 

@@ -118,7 +118,8 @@ class Reloader:
             )
 
     async def _record_start_config(self) -> None:
-        """The first caller saves it, so that a change right after the start does not hide it."""
+        """Saves the configuration of the start. The first caller saves it, so that a change right
+        after the start does not hide it."""
         if self.status.number:
             return
         config = self._start_config
@@ -162,8 +163,8 @@ class Reloader:
         )
 
     async def _open_platforms(self, new: Config, accounts: Iterable[_AccountKey]) -> list[Platform]:
-        """Nothing is connected by this. Secrets are added to the redaction first, so that nothing a
-        plugin logs contains them."""
+        """Opens the platforms without connecting them. Secrets are added to the redaction first, so
+        that no log line of a plugin contains them."""
         self._gateway.redact.add_secrets(new.secrets.values())
         opened = []
         for name, account in accounts:
@@ -202,7 +203,7 @@ class Reloader:
         *,
         removed: Sequence[_AccountKey],
     ) -> None:
-        """Without an await: no other task sees a half-applied configuration."""
+        """Applies the configuration without an await: no other task sees it half-applied."""
         self._credential_locks.set_identities(credential_identities(new))
         self._agent_configs.activate(agent_config, model_settings=new.settings.model)
         self._gateway.apply_config(agent_config)
@@ -246,8 +247,9 @@ class Reloader:
 
 
 def _import_platform(name: str) -> None:
-    """In a thread, since some libraries take half a second; the plugin reports missing ones. The
-    trusted certificates, which it needs for its connections, are read here as well."""
+    """Imports the plugin in a thread, since some libraries take half a second; the plugin reports
+    missing ones. The trusted certificates, which it needs for its connections, are read here as
+    well."""
     load_trust()
     module, _, _ = BUILT_IN_PLUGINS.get(name, "").partition(":")
     with suppress(ImportError, ValueError):

@@ -72,7 +72,8 @@ def main() -> None:
 
 
 def _wait_for_end(parent: int) -> None:
-    """A predecessor that could not close its store holds the lock until it ends."""
+    """Waits for the end of the predecessor: one that could not close its store holds the lock until
+    then."""
     try:
         fd = os.pidfd_open(parent) if parent else -1
     except ProcessLookupError:
@@ -85,7 +86,7 @@ def _wait_for_end(parent: int) -> None:
 
 
 def _move_fd_up(fd: int) -> int:
-    """Out of the way of the listening sockets, which are placed from 3 on."""
+    """Moves a descriptor out of the way of the listening sockets, which are placed from 3 on."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _MIN_CHANNEL_FD)
     os.close(fd)
     return moved

@@ -184,7 +184,7 @@ class StandbySuccessor:
         return True
 
     def dismiss(self) -> None:
-        """It exits, unless it was released before."""
+        """Close the channel: the successor exits, unless it was released before."""
         self._channel.close()
 
 

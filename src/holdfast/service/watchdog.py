@@ -41,7 +41,7 @@ class Watchdog:
     def arm(
         self, loop: asyncio.AbstractEventLoop, seconds: float, *, code: int = exit_codes.FAILED
     ) -> None:
-        """End the process with this code in so many seconds; what was armed before is off."""
+        """End the process with this code in so many seconds. This replaces an earlier deadline."""
         self.disarm()
         off = self._armed = threading.Event()
         waiting = threading.Thread(
@@ -73,7 +73,7 @@ class Watchdog:
 
 
 def dump_stacks(loop: asyncio.AbstractEventLoop) -> str:
-    """Every task of the loop and every thread, each with its stack, the innermost last."""
+    """Writes the stack of every task of the loop and of every thread, innermost frame last."""
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return "\n".join(
@@ -95,7 +95,8 @@ def _format_stack(frames: Iterator[FrameType]) -> str:
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
-    """From where the task began to what it waits for. A task tells the first of these alone."""
+    """The stack of a task from its beginning to what it waits for. `Task.get_stack` returns only
+    the first frame."""
     waits: Awaitable[Any] | Any = task.get_coro()
     while waits is not None:
         frame, waits = _next_frame(waits)

@@ -157,7 +157,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         return open_store(Paths(self.config.home).db, crash=self.runtime.crash, redact=self.redact)
 
     async def select_model(self) -> SelectedModel:
-        """The configured model; selected here where the settings leave it open."""
+        """The configured model; selected here if the settings leave it open."""
         return await select_configured_model(self.config)
 
     def runners(self, store: HomeStore) -> Runners:

@@ -1,1 +1,1 @@
-"""Memory: one SQLite file, one writer thread, group commit."""
+"""The store: one SQLite file, one writer thread, group commit."""

@@ -18,7 +18,7 @@ S = TypeVar("S", Subscriber, FailureSubscriber)
 
 
 class _Subscriptions(Generic[S]):
-    """Owns who is called for which type of command, in the order of subscribing."""
+    """Owns the subscribers of each type of command, in the order of subscription."""
 
     def __init__(self) -> None:
         self._all: list[tuple[S, tuple[type[Command[Any]], ...]]] = []

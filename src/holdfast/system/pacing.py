@@ -5,18 +5,15 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_MAX_HOLD = 0.02  # seconds that a crowd waits for urgent work before some of it go on
+_MAX_HOLD = 0.02  # seconds that many waiters wait for urgent work before some continue
 _MAX_URGENT = 0.25  # seconds for which work is urgent; some commands call a model, and take longer
 
 
 class IterationPacer:
-    """Lets a few of a crowd go on in each iteration of the event loop. Owns those that wait, in
-    order.
-
-    A chat command passes about ten iterations until it is answered. If the work of a thousand
-    messages were done in one of them, it would wait for all of them. Up to `at_once` go on without
-    waiting, so that their writes share commits.
-    """
+    """Lets a few of many waiters continue in each iteration of the event loop. Owns those that
+    wait, in order. A chat command passes about ten iterations until it is answered. If the work of
+    a thousand messages were done in one of them, it would wait for all of them. Up to `at_once`
+    continue without waiting, so that their writes share commits."""
 
     def __init__(self, *, at_once: int, per_iteration: int) -> None:
         self._at_once = at_once
@@ -29,7 +26,7 @@ class IterationPacer:
         self._next: asyncio.Handle | None = None  # of `_begin_iteration`
 
     def enter(self) -> asyncio.Future[None] | None:
-        """None: go on. Otherwise, await the future first."""
+        """None: continue. Otherwise, await the future first."""
         if self._waiting or self._entered >= self._at_once:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)

@@ -61,7 +61,9 @@ def send_sockets(
             # While it is connected its pid cannot have been reused.
             successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
-            raise HandoverFailed("cannot connect to {to}: {error}", to=to, error=error) from None
+            raise HandoverFailed(
+                "cannot connect to the waiting gateway at {to}: {error}", to=to, error=error
+            ) from None
         try:
             _send(connection, note, sockets)
         except (OSError, HandoverFailed) as error:

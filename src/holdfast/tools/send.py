@@ -26,9 +26,9 @@ class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 class SendMessageTool:
-    """Offered where a platform of this gateway sends. Sending counts once a call: one whose
-    outcome was lost is found owed, or is made again. To another chat a person is asked first,
-    unless the configuration names it; to most it is refused."""
+    """Sends a message; offered if a platform of this gateway can send. A call sends at most once:
+    after a crash, its delivery is found in the outbox, or is made then. To another chat, a person
+    is asked first unless the configuration names the chat; to most chats it is refused."""
 
     schema = make_schema(
         "send_message",
@@ -90,8 +90,8 @@ class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class SendFileTool:
-    """Offered where a chat can take files. Handing over counts once a call: one whose outcome was
-    lost is found owed, or is made again."""
+    """Sends a file to the chat; offered if a platform of this gateway can send files. A call sends
+    at most once: after a crash, its delivery is found in the outbox, or is made then."""
 
     schema = make_schema(
         "send_file",

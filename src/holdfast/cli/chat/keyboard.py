@@ -106,7 +106,7 @@ class LineKeyboard:
             self._reading = False
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._reading:  # elsewhere, an exception would break what is going on
+        if self._reading:  # elsewhere, an exception would break what runs
             raise KeyboardInterrupt
         self._interrupted = True
         self._wake_pipe.wake()

@@ -188,7 +188,7 @@ def diff(number: int, other: int | None, as_json: bool) -> None:
 @command.command("rollback")
 @home_option
 @json_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.argument("number", type=click.IntRange(min=1), shell_complete=complete_config_version)
 def rollback(number: int, yes: bool, as_json: bool) -> None:
     """Restore the holdfast.toml of an earlier configuration.

@@ -150,7 +150,10 @@ def _interactive_fix(home: Path, what: str, backup: StoredBackup | None) -> Call
         question = "    " + _("Which")
         chosen = click.prompt(question, type=click.Choice([*choices]), default="leave")
         if chosen == "leave":
-            raise HoldfastError("The file was left unchanged.")
+            raise HoldfastError(
+                "The database was left as it is: still damaged. Run `holdfast doctor` "
+                "again to repair it."
+            )
         with HomeLock(home, purpose=LOCK_PURPOSE):
             return _restore_backup(home, backup) if chosen == "restore" else _recover_database(home)
 

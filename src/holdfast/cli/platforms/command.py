@@ -59,7 +59,11 @@ def command() -> None:
     help="A setting of the account. A secret is env:NAME or file:PATH.",
 )
 @click.option(
-    "--owner", "owners", metavar="ID", multiple=True, help="Your user id on the platform."
+    "--owner",
+    "owners",
+    metavar="ID",
+    multiple=True,
+    help="Your user id on the platform; it becomes an operator.",
 )
 @click.option("--base-url", metavar="URL", help="Use this address instead of the platform's.")
 @click.option(

@@ -15,7 +15,7 @@ class ChangeEffect(StrEnum):
 
     NEXT_TURN = N_("next turn")  # nothing: a running turn keeps the values that it began with
     ACCOUNT = N_("its account")  # its account, and no other, is reconnected automatically
-    RESTART = N_("restart")  # until then the old value stays in force
+    RESTART = N_("restart")  # until then the old value applies
 
     @property
     def description(self) -> str:

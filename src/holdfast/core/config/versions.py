@@ -93,7 +93,7 @@ class ConfigStatus(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0  # of the current version; 0: not stored yet
     since: float = 0.0  # when it came into force
     pending_restart: tuple[str, ...] = ()  # keys that wait for a restart
-    problem: str = ""  # why the file cannot be used; the last valid version stays in force
+    problem: str = ""  # why the file cannot be used; the last valid version applies
 
 
 class SupportsReload(Protocol):

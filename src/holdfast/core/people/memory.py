@@ -121,7 +121,7 @@ class SessionEnd(MemorySubject, frozen=True, kw_only=True):
 
 
 class PendingMemorySync(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner and the providers that are still to be told that a turn was answered."""
+    """The owner, and the providers that have not been notified of an answered turn yet."""
 
     owner: OwnerId
     providers: tuple[str, ...]

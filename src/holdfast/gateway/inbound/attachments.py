@@ -140,7 +140,10 @@ async def _store(
 
 def _missing(name: str, error: AttachmentUnavailable) -> FetchedAttachment:
     log.info(
-        "Could not store attachment %r: %s", name, error, extra={"action": "attachment_missing"}
+        "Could not store attachment %r: %s; the agent gets the message without it",
+        name,
+        error,
+        extra={"action": "attachment_missing"},
     )
     return FetchedAttachment(name=name, missing=str(error))
 

@@ -31,7 +31,7 @@ _MIN_INTERVAL = 0.02
 
 
 class News(Flag):
-    """What a reader must be told. Each flag is set until the reader takes it; `CLOSED` stays
+    """What a reader lacks. Each flag is set until the reader takes it; `CLOSED` stays
     set."""
 
     RECORDS = auto()  # the transcript has new records

@@ -332,7 +332,9 @@ class IrcRegistration:
     def _handle_bad_nick(self, message: IrcMessage) -> None:
         if self._nick != self._settings.nick:  # an alternative that may be too long
             raise AccountDisconnected(
-                "the nick {nick} and its alternatives are taken", nick=self._settings.nick
+                "the nick {nick} and its alternatives are taken. Set another nick, or wait "
+                "until it is free",
+                nick=self._settings.nick,
             )
         raise ConnectRefused(
             "the server does not accept the nick {nick} ({trailing})",

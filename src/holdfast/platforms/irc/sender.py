@@ -57,7 +57,7 @@ class IrcSender:
             target = await self._target(outbound.address)
             lines = render(text, limit=max_text_bytes(self._client.nick, target))
             if not lines:
-                raise SendRejected("the message has no text")
+                raise SendRejected("a message without text cannot be sent to IRC")
             delivery = MessageDelivery(self._client, target, len(lines))
             with self._client.subscribe(delivery.handle_message):
                 await delivery.write(lines, self._reply_to(outbound.address))

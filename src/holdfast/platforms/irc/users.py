@@ -96,7 +96,9 @@ class UserDirectory:
         whois = await self._whois(nick)
         if not self._is_same_user(user_id, whois):
             raise SendRejected(
-                "{nick} is no longer {user_id}, so the message is not sent",
+                "the nick {nick} belongs to another person than {user_id} now, so the "
+                "message was not sent. It can be sent once that person has written to the "
+                "bot again",
                 nick=nick,
                 user_id=user_id,
             )

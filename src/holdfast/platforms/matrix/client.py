@@ -409,7 +409,8 @@ class MatrixLogin:
                 user=self._user,
                 error=error,
                 table=self._table,
-                remedy="Set {table}.user and {table}.password to those of a client.",
+                remedy="Set {table}.user and {table}.password to what you log in with in a "
+                "Matrix client.",
             ) from error
         await self._save(login)
         self._client.set_token(login.access_token)
@@ -431,7 +432,7 @@ def _load_login(path: Path) -> MatrixLoginResponse | None:
         return None
     except msgspec.MsgspecError as error:
         log.warning(
-            "%s is invalid (%s): the account logs in again, as a new device",
+            "The saved Matrix login %s is invalid (%s); the account logs in again, as a new device",
             path,
             error,
             extra={"action": "login_file_invalid"},

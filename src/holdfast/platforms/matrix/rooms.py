@@ -187,7 +187,9 @@ class RoomKeys:
             if encrypted is not None:
                 return encrypted
         raise NotConnected(
-            "members of {room_id} change faster than keys can be shared; nothing was sent",
+            "the members of room {room_id} changed while the message was encrypted, so it "
+            "was not sent; "
+            "it is retried",
             room_id=room_id,
         )
 

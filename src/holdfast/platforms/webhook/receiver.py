@@ -282,7 +282,10 @@ class WebhookReceiver:
             # Many clients declare JSON as a form unless configured otherwise.
             why = f"{error} (its content type is {request.content_type})"
             log.warning(
-                "Invalid post to hook %s: %s", hook.name, why, extra={"action": "hook_post_invalid"}
+                "Rejected an invalid post to hook %s: %s",
+                hook.name,
+                why,
+                extra={"action": "hook_post_invalid"},
             )
             return _respond(422, why)
         if wait := hook.rate_limiter.acquire():

@@ -141,7 +141,11 @@ class XmppRoom:
             return
         self.nick = ""
         self.closed_reason = f"we were removed from {self.address}"
-        log.warning("%s.", self.closed_reason.capitalize(), extra={"action": "room_left"})
+        log.warning(
+            "Removed from XMPP room %s; its messages are not received any more",
+            self.address,
+            extra={"action": "room_left"},
+        )
 
 
 async def enter_all(rooms: Mapping[str, XmppRoom], stream: XmppStream, *, nick: str) -> None:

@@ -133,7 +133,7 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
     if process.returncode:
         text = errors.decode(errors="replace").strip()
         raise SupervisorUnreachable(
-            "`{command}` failed with {returncode}: {text}",
+            "`{command}` failed with exit code {returncode}: {text}",
             command=" ".join(command),
             returncode=process.returncode,
             text=text,

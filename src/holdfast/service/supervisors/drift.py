@@ -19,7 +19,7 @@ _WHY_OTHER_PROGRAM = "After a boot or a crash another one runs than the one you 
 
 
 class UnitProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that an installed unit does otherwise than it should."""
+    """One difference between an installed unit and the needed one."""
 
     what: str  # follows the name of the file
     why: str
@@ -27,7 +27,8 @@ class UnitProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def systemd_problems(text: str, *, unit: Unit) -> list[UnitProblem]:
-    """What the text of a systemd unit does otherwise than the one that would be written today."""
+    """The differences between the text of a systemd unit and the unit that would be written
+    today."""
     return [
         *_check_stop_time(systemd_unit.parse_stop_seconds(text), unit),
         *_check_command(systemd_unit.parse_command(text, specifiers={"h": _user_home()}), unit),
@@ -37,7 +38,7 @@ def systemd_problems(text: str, *, unit: Unit) -> list[UnitProblem]:
 
 
 def launchd_problems(document: dict[str, object], *, unit: Unit) -> list[UnitProblem]:
-    """The same for a property list of launchd's."""
+    """The same for a property list of launchd."""
     given = document.get("ExitTimeOut", 20)  # launchd's own, where a file does not say
     words = document.get("ProgramArguments")
     restarts_after_failure = document.get("KeepAlive") == {"SuccessfulExit": False}
@@ -56,7 +57,8 @@ def launchd_problems(document: dict[str, object], *, unit: Unit) -> list[UnitPro
 
 
 def describe_drift(problems: Sequence[UnitProblem], *, unit: Unit, file: Path) -> list[str]:
-    """A sentence each, for a log or a status: what is wrong, and the command that fixes it."""
+    """One sentence per problem, for a log or a status: what is wrong, and the command that fixes
+    it."""
     return [
         f"{file} {each.what}. {each.why} To fix it, run: `{repair_command(unit)}`."
         for each in problems
@@ -70,7 +72,7 @@ def repair_command(unit: Unit) -> str:
 
 
 def _user_home() -> str:
-    """What systemd puts for `%h`; a user without a name has none."""
+    """What systemd inserts for `%h`; "" for a user without a name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

@@ -51,7 +51,7 @@ class SystemdBackend(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def version(self) -> int:
-        """Of systemd; 0: it does not say."""
+        """The version of systemd; 0: unknown."""
         found = _VERSION.search(self.run(["systemctl", "--version"]).out)
         return int(found[1]) if found else 0
 

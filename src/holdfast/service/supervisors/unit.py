@@ -23,14 +23,14 @@ _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class UnitScope(StrEnum):
-    """Whose supervisor keeps the gateway: that of a person who is logged in, or the machine's."""
+    """Whose supervisor runs the gateway: that of a logged-in user, or that of the machine."""
 
     USER = "user"
     SYSTEM = "system"
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """One gateway as its supervisor is to keep it."""
+    """What a supervisor has to run: one gateway."""
 
     name: str  # "holdfast", or "holdfast-…" beside another one
     scope: UnitScope
@@ -52,12 +52,12 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stop_seconds_needed(settings: GatewaySettings) -> float:
-    """So long that a supervisor can never kill a gateway while it cleans up."""
+    """The stop timeout with which a supervisor never kills a gateway that is still cleaning up."""
     return max(_MIN_STOP_SECONDS, settings.longest_stop + _SPARE_SECONDS)
 
 
 def unit_name(home: Path, *, default_homes: Sequence[Path], requested: str = "") -> str:
-    """The unit's name: a usual home has the plain one, each other one its own."""
+    """The name of the unit: the default home has the plain name, every other home its own."""
     if requested:
         return _checked_name(requested)
     if home in default_homes:
@@ -67,7 +67,8 @@ def unit_name(home: Path, *, default_homes: Sequence[Path], requested: str = "")
 
 
 def check_writable(path: Path) -> Path:
-    """Raises for a path that no unit can name: one with line breaks or bytes that are no text."""
+    """Raises for a path that cannot be written into a unit: one with line breaks or invalid
+    text."""
     text = str(path)
     if _UNWRITABLE.search(text) or text != text.strip() or text.endswith("\\"):
         raise HoldfastError(

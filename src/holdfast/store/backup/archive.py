@@ -42,8 +42,8 @@ def write(
     *,
     progress: BytesCallback,
 ) -> None:
-    """Sums stand last because a stream knows them only then; in the form of `sha256sum`, so that
-    no program of ours is needed to check or to unpack one."""
+    """Writes the archive. The checksums are last, because a stream knows them only then. They have
+    the format of `sha256sum`, so that standard tools can check and unpack a backup."""
     sums: list[str] = []
     with (
         gzip.GzipFile(
@@ -60,12 +60,15 @@ def write(
 
 
 def read_manifest(path: Path) -> BackupManifest:
-    """What a backup says about itself; nothing behind that is read."""
+    """The manifest of a backup. Nothing after it is read."""
     with _open_tar(path) as tar:
         member = tar.next()
         if member is None or member.name != MANIFEST_FILE:
             raise InvalidBackup(
-                "{path} is not a backup of Holdfast: it does not begin with a manifest", path=path
+                "{path} is not a backup of Holdfast: it does not begin with a manifest. "
+                "`holdfast backup "
+                "list` shows all backups",
+                path=path,
             )
         return _decode_manifest(path, _read_small(tar, member, path))
 
@@ -90,7 +93,9 @@ def unpack(
         first = tar.next()
         if first is None or first.name != MANIFEST_FILE:
             raise InvalidBackup(
-                "{path} is not a backup of Holdfast: it does not begin with a manifest", path=path
+                "{path} is not a backup of Holdfast: it does not begin with a manifest. "
+                "`holdfast backup list` shows all backups",
+                path=path,
             )
         body = _read_small(tar, first, path)
         found[MANIFEST_FILE] = hashlib.sha256(body).hexdigest()
@@ -179,8 +184,8 @@ def _compare_checksums(path: Path, expected: dict[str, str], found: dict[str, st
 
 
 def _check_name(path: Path, member: tarfile.TarInfo) -> None:
-    """A malicious archive must not write outside the folder. A name has one spelling, by which a
-    plan finds it; and a sparse file could be larger than any disk."""
+    """Refuses names with which a malicious archive could write outside the folder or in two places,
+    and sparse files, which could be larger than any disk."""
     name = PurePosixPath(member.name)
     inside = bool(name.parts) and not name.is_absolute() and ".." not in name.parts
     spelt = str(name) == member.name and "\0" not in member.name

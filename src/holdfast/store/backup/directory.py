@@ -35,7 +35,7 @@ class StoredBackup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_backups(folder: Path) -> list[StoredBackup]:
-    """All that are there, the newest first."""
+    """All backups, the newest first."""
     try:
         paths = [*folder.glob(f"{_PREFIX}*{_SUFFIX}")]
     except OSError as error:

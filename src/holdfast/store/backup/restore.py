@@ -162,8 +162,8 @@ def _file_moves(staging: Path, names: Iterable[str], mark: str) -> Iterator[File
 
 
 def _previous_name(name: str, mark: str) -> str:
-    """Where a file is set aside: under its own name, or the beginning of one that is too long to
-    be made longer. A plan that meets one could never be carried out."""
+    """The name under which a file is set aside: its own name, shortened if the new one would be too
+    long for the file system."""
     folder, slash, own = name.rpartition("/")
     suffix = f"{_PREVIOUS_SUFFIX}{mark}"
     room = _MAX_FILE_NAME - len(suffix) - _NUMBER_LENGTH
@@ -201,7 +201,7 @@ def _fsync_all(staging: Path, names: Iterable[str]) -> None:
 
 
 def _unused_stamp(home: Path, at: float) -> str:
-    """By which what is set aside now is known; nothing that was set aside before has it."""
+    """A time stamp that no earlier set-aside file has."""
     stamp = f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
     marks = chain([stamp], (f"{stamp}-{number}" for number in count(2)))
     return next(mark for mark in marks if not [*home.glob(f"*{_PREVIOUS_SUFFIX}{mark}*")])

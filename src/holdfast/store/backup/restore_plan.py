@@ -94,7 +94,7 @@ def finish_restore(home: Path, *, hook: StepHook = no_hook) -> bool:
 
 
 def _encode_plan(plan: RestorePlan) -> bytes:
-    """By the standard library: file names that are not valid UTF-8 become escapes here, which
+    """Encodes with the standard library: file names that are not valid UTF-8 become escapes, which
     msgspec refuses to write."""
     return json.dumps(msgspec.to_builtins(plan)).encode()
 
@@ -131,7 +131,7 @@ def _apply_move(home: Path, move: FileMove, hook: StepHook) -> None:
 
 
 def _free_name(path: Path) -> Path:
-    """A file that was moved aside before is never overwritten."""
+    """A name that no file has: a file that was moved aside before is never overwritten."""
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(each for each in chain([path], names) if not os.path.lexists(each))
 

@@ -77,7 +77,7 @@ def _read_bytes(data: bytes, at: int, size: int) -> bytes:
 
 def _read_byte(data: bytes, at: int) -> int:
     if at >= len(data):
-        raise CorruptData("a number goes beyond the end")
+        raise CorruptData("a varint ends beyond its page")
     return data[at]
 
 

@@ -46,7 +46,8 @@ class TreeLayout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def row(self, rowid: int | None, values: list[Value]) -> dict[str, Value]:
-        """By name. A row from before a column was added has fewer values than columns."""
+        """The values by column name. A row from before a column was added has fewer values than
+        columns."""
         named = {column.name: value for column, value in zip(self.columns, values, strict=False)}
         return named | {self.key: rowid} if self.key else named
 

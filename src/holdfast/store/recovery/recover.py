@@ -24,8 +24,9 @@ from holdfast.store.sqlite.schema import apply_migration, load_migrations
 
 
 def restore_orphan_sessions(db: apsw.Connection) -> int:
-    """How many there were. Where one was held is known if a message of it, or its route, is left;
-    otherwise it is put where the command line and the page find it."""
+    """Restores sessions whose rows are lost, and returns their number. The chat of a session is
+    known if a message of it or its route is left; otherwise it is put where the command line and
+    the page find it."""
     found = db.execute(
         "SELECT session_id, min(created_at), max(created_at) FROM messages"
         " WHERE session_id NOT IN (SELECT id FROM sessions) GROUP BY session_id"
@@ -70,7 +71,7 @@ class RecoveryResult(msgspec.Struct, frozen=True, kw_only=True):
     estimated_lost_rows: Mapping[str, int]
 
     def summary(self) -> str:
-        """For a person, in whole sentences."""
+        """The result for a person, in whole sentences."""
         texts = [_("Recovered: {contents}.").format(contents=describe_counts(self.rows))]
         if self.estimated_lost_rows:
             lost = [f"{count} {table}" for table, count in self.estimated_lost_rows.items()]
@@ -162,7 +163,7 @@ def _fill_database(new: Path, trees: TreeWalker, version: int) -> Counter[str]:
 
 
 def _insert_row(db: apsw.Connection, found: FoundRow) -> bool:
-    """False: it is implausible, or conflicts with the schema or an existing row."""
+    """Inserts a row; False: it is implausible, or conflicts with the schema or an existing row."""
     row = found.layout.row(found.cell.rowid, found.cell.values)
     if not _is_plausible(row):
         return False
@@ -189,8 +190,8 @@ def _is_plausible(row: Mapping[str, Value]) -> bool:
 
 
 def _unlist_messages(db: apsw.Connection) -> None:
-    """A message whose turn is lost is listed nowhere: it is found by its own row from now on. A
-    part whose delivery is lost would be found by nothing."""
+    """Makes messages whose turn is lost findable by their own row, and removes parts whose delivery
+    is lost."""
     if db.pragma("user_version") >= _FIRST_WITH_LISTS:
         db.execute(
             "UPDATE inbox SET listed = NULL WHERE listed AND turn_id NOT IN (SELECT id FROM turns)"
@@ -199,7 +200,7 @@ def _unlist_messages(db: apsw.Connection) -> None:
 
 
 def _count_usage(db: apsw.Connection) -> None:
-    """Counted again: a row may have been counted before its session was inserted."""
+    """Counts the usage again: a row may have been counted before its session was inserted."""
     if db.pragma("user_version") >= _FIRST_WITH_SUMS:
         db.execute(
             "DELETE FROM usage_counted; DELETE FROM usage_sums;"
@@ -209,7 +210,7 @@ def _count_usage(db: apsw.Connection) -> None:
 
 
 def _restore_sequences(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
-    """A number that was used is not used again, even if its row is lost."""
+    """Makes sure that a number that was used is not used again, even if its row is lost."""
     for table, number in sequences.items():
         given = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,)).get
         db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))

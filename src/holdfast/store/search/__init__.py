@@ -1,1 +1,1 @@
-"""Search: a second file with an index of all that was said, fed after the commit."""
+"""Search: a second file with an index of all messages, updated after each commit."""

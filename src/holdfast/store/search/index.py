@@ -220,7 +220,7 @@ class SearchIndex:
             self._close()
 
     def _open_db(self) -> apsw.Connection:
-        """Once it is open, all that it lacks is owed."""
+        """Opens the index. All sessions that changed since it was last open are pending then."""
         if self._db is None:
             self._db = index_file.open_index(self._path, state=self._state, vfs=self._vfs)
             self._pending = {}
@@ -244,8 +244,8 @@ class SearchIndex:
             self._pending[session_id] = rewritten or self._pending.get(session_id, False)
 
     def _catch_up(self, *, until: float | None = None) -> None:
-        """What is owed, session by session; with `until`, as much as can be done by then. The
-        close waits for no more than one piece of it: the next opening finds the rest."""
+        """Indexes the pending sessions, one after the other; with `until`, only until that time. A
+        close waits for at most one batch: the next opening finds the rest."""
         db = self._open_db()
         if self._changed:
             self._read_changes(db.cursor())
@@ -269,7 +269,8 @@ class SearchIndex:
                 del self._pending[session_id]
 
     def _save_position(self, db: apsw.Connection) -> None:
-        """Only when all that was read is indexed: what a crash leaves out is read again."""
+        """Saves the position once everything that was read is indexed: after a crash, the rest is
+        read again."""
         if self._read_up_to is not None and self._read_up_to != self._saved:
             with db:
                 index_file.save_position(db.cursor(), self._read_up_to)

@@ -250,7 +250,7 @@ def count_entries(cursor: apsw.Cursor) -> int:
 
 
 def delete_session(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """Not a word of it stays."""
+    """Removes every word of a session from the index."""
     cursor.execute(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session_id = ?)",
         (session_id,),

@@ -73,15 +73,16 @@ def _split_words(text: str) -> list[str]:
 
 
 def match_expression(terms: list[SearchTerm]) -> str:
-    """For `MATCH`; "": there is nothing to search for, also if the query only excludes."""
+    """The expression for `MATCH`; "": there is nothing to search for, also if the query only
+    excludes."""
     included = " AND ".join(term.expression for term in terms if not term.excluded)
     excluded = "".join(f" NOT {term.expression}" for term in terms if term.excluded)
     return f"({included}){excluded}" if included else ""
 
 
 def fold_text(text: str) -> str:
-    """As the index compares: without case and diacritics. Has the length of the text, so that
-    offsets in one are offsets in the other."""
+    """The text as the index compares it: without case and diacritics. It keeps its length, so that
+    offsets are valid in both."""
     return "".join(map(_fold_letter, text))
 
 
@@ -103,7 +104,8 @@ class SearchableText(NamedTuple):
 
 
 def searchable_text(message: Message) -> SearchableText | None:
-    """None for our own notices, which are not part of the conversation."""
+    """The text of a message to be indexed; None for our own notices, which are not part of the
+    conversation."""
     match message:
         case UserMessage():
             found = SearchableText("user", message_text=message.text)
@@ -158,8 +160,8 @@ def _one_line(text: str) -> str:
 
 
 def find_records(cursor: apsw.Cursor, query: SearchQuery) -> list[SearchMatch]:
-    """The best first. A message that was deleted from the store or undone is not found, even if the
-    index still has it."""
+    """The matching records, the best first. A message that was deleted or undone is not found, even
+    if the index still has it."""
     terms = parse_terms(query.words[:MAX_QUERY_LENGTH])
     expression = match_expression(terms)
     if not expression:

@@ -80,7 +80,7 @@ def open_immutable(path: Path) -> apsw.Connection:
 
 
 def _create_file(path: Path) -> None:
-    """Create it empty with our mode: SQLite gives the WAL and its index the same one."""
+    """Creates an empty file with our mode: SQLite gives the WAL and its index the same one."""
     if not path.exists():
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -40,7 +40,8 @@ def check_header(path: Path, *, known: int, vfs: str | None) -> None:
 
 
 def _check_empty(path: Path) -> None:
-    """Fine in a new home, or after an interrupted first start; but not if there was data once."""
+    """Accepts an empty file in a new home or after an interrupted first start, but not if there was
+    data before."""
     if has_wal(path):
         raise errors.main_file_missing(path, _wal_path(path))
     if path.exists() and path.with_name(SEARCH_FILE).exists():

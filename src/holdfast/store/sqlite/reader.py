@@ -57,7 +57,7 @@ class ReaderThread(AbstractAsyncContextManager["ReaderThread"]):
         return future
 
     def interrupt(self) -> None:
-        """What is being read fails at once."""
+        """Makes the current read fail at once."""
         if self._db is not None:
             self._db.interrupt()
 

@@ -103,7 +103,7 @@ def decode_session(row: Row) -> SessionRow:
 
 
 def _decode_time(value: object) -> float | None:
-    """A time, or nothing where it is none: a bad one costs itself alone."""
+    """A time; None if the value is invalid, so that it does not spoil its row."""
     sound = isinstance(value, int | float) and isfinite(value) and value >= 0
     return float(value) if sound else None  # type: ignore[arg-type]  # as `sound` says
 

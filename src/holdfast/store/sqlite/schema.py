@@ -32,7 +32,7 @@ def load_migrations() -> list[Migration]:
 
 
 def apply_migration(db: apsw.Connection, migration: Migration) -> None:
-    """All of it and its number, or nothing."""
+    """Applies a migration and records its number, or does nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:
         db.execute(migration.sql)

@@ -144,7 +144,7 @@ class SqliteStore(SqliteStoreWriter, SqliteStoreReader):
 
 
 def _reads_whole_table(query: Query[Any]) -> bool:
-    """Whether it takes long in a large store."""
+    """Whether the query takes long in a large store."""
     if isinstance(query, q.ListAudit):
         return audit_reads.needs_full_scan(query.where)
     return isinstance(query, q.ListExpiringSessions)

@@ -193,7 +193,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
             db.close()
 
     def _fail_queued(self) -> None:
-        """After a close the queue is empty; if the thread dies, every queued request fails."""
+        """Fails every queued request; after a close there are none."""
         left: list[StoreRequest | None] = [*self._deferred]
         while not self._queue.empty():
             left.append(self._queue.get_nowait())
@@ -269,7 +269,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         return batch
 
     def _checkpoint(self, checkpoints: WalCheckpointer) -> bool:
-        """Not into a damaged file, which stays as it is."""
+        """Checkpoints the WAL, but not into a damaged file, which must stay unchanged."""
         return self._damage is None and checkpoints.checkpoint()
 
     def _process(self, db: apsw.Connection, requests: list[StoreRequest]) -> None:
@@ -341,7 +341,7 @@ class WriterThread(AbstractAsyncContextManager["WriterThread"]):
         self._audit_grew = True
 
     def _fail(self, requests: list[StoreRequest], error: Exception) -> None:
-        """Each request without an error gets one of its own to raise."""
+        """Gives each request without an error one of its own to raise."""
         if isinstance(error, errors.DAMAGE_ERRORS):
             self.refuse_writes(str(error))
         if not isinstance(error, HoldfastError):  # a refusal by the write itself is no failure

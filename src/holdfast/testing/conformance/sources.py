@@ -25,7 +25,7 @@ from holdfast.testing.intake import RecordingIntake
 
 @ConformanceCheck
 async def two_people_have_different_ids_and_chats(harness: PlatformHarness) -> None:
-    """Authorisation goes by these ids."""
+    """Authorisation uses these ids."""
     intake = RecordingIntake()
     texts = (("one", Participant.ANN), ("two", Participant.BOB), ("three", Participant.ANN))
     async with connected(harness, intake):

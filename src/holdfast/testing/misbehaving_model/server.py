@@ -39,7 +39,7 @@ class RequestReader(Protocol):
 
 
 class ModeHandler:
-    """One mode: who reads its requests, what answers are made of, and where the key stands."""
+    """One API mode: its request parser, its answer encoder, and the header of its key."""
 
     def __init__(self, reader: RequestReader, writer: ReplyWriter) -> None:
         self.reader = reader

@@ -279,7 +279,7 @@ class RemoteSimulatedPlatform:
                     running.cancel()
 
     async def probe(self) -> None:
-        """Ask the vendor what it can do, which delivery goes by as soon as it is connected."""
+        """Ask the vendor for its capabilities, which deliveries use from then on."""
         status, answer = await self._call_or_disconnect(
             "GET", "/about", limit=self._connect_timeout
         )

@@ -31,7 +31,7 @@ class CorpusVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missed(self) -> bool:
-        """It would have run without approval, and should not have."""
+        """Whether it would run without approval, and should not."""
         return self.judgement.level == CommandRisk.HARMLESS and not self.agrees
 
     @property

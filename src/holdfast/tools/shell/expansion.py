@@ -36,7 +36,7 @@ _RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
 
 
 def unescape_ansi(text: str) -> str:
-    """What `$'…'`, `echo -e` and `printf` make of their escapes."""
+    """Replaces the escapes of `$'…'`, `echo -e` and `printf`."""
     return _ESCAPES.sub(_unescape_one, text)
 
 
@@ -54,7 +54,7 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def unescape_word(text: str) -> str:
-    """A word outside of quotes: its own braces become live, what had a backslash is plain."""
+    """Removes the backslashes of an unquoted word. Its unescaped braces become active."""
     if "\\" not in text:
         return text.translate(_BRACES)
     pieces, at = [], 0
@@ -66,7 +66,7 @@ def unescape_word(text: str) -> str:
 
 
 def unescape_quoted(text: str) -> str:
-    """The inside of double quotes."""
+    """Removes the backslashes inside double quotes."""
     if "\\" not in text:
         return text
     return _IN_QUOTES.sub(lambda match: "" if match[1] == "\n" else match[1], text)
@@ -134,7 +134,8 @@ _MAX_OPERAND = 1 << 62
 
 
 def evaluate_arithmetic(node: "Node", shell: ShellState, depth: int = 0) -> int | None:
-    """Its value; None: it cannot be known, or is more than sums and products."""
+    """The value of an arithmetic expression; None: it is unknown, or more than sums and
+    products."""
     if depth > _MAX_DEPTH:
         return None
     text = (node.text or b"").decode(errors="replace")
@@ -171,7 +172,7 @@ _NAME_NODES = ("variable_name", "special_variable_name", "subscript")
 
 
 def expand_parameter(node: "Node", *, shell: ShellState, word: ExpandWord) -> str:
-    """`word` expands the words that may stand inside the braces."""
+    """Expands `${…}`. `word` expands the words inside the braces."""
     name, after = _name_and_rest(node)
     value = _parameter_value(name, shell)
     if not after:
@@ -270,7 +271,7 @@ _SUBSTITUTION_NODES = ("command_substitution", "process_substitution")
 
 
 class ExpansionContext(Protocol):
-    """Who walks the command, and knows its shell."""
+    """What an expansion asks of the walker, which knows the state of the shell."""
 
     @property
     def shell(self) -> ShellState: ...
@@ -302,7 +303,7 @@ class WordExpander:
         return words
 
     def text(self, node: "Node") -> str:
-        """The word as one, as in an assignment or in quotes."""
+        """The word as one string, as in an assignment or in quotes."""
         text = self._expand(node, quoted=True)
         return expand_braces(text.replace(WORD_SPLIT, " ").replace(BRACE_COMMA, ","))[0]
 

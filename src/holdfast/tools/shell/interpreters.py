@@ -190,7 +190,7 @@ def inspect_code(text: str, *, home: str) -> Iterator[Nested | Hazard]:
 
 
 def _normalise_calls(text: str) -> str:
-    """The code with each call by the name that it is known by."""
+    """The code with each call under its usual name."""
     text = _JOINED.sub("", text)
     text = _BY_TEXT.sub(lambda match: "." + (match[1] or match[2]), text)
     for match in islice(_ALIASES.finditer(text), _MAX_ALIASES):
@@ -200,7 +200,7 @@ def _normalise_calls(text: str) -> str:
 
 
 def _named_literals(text: str) -> dict[str, str]:
-    """Literals that have a name."""
+    """String literals that are assigned to a name."""
     found = ((match, _LITERAL.match(text, match.end())) for match in _NAMED.finditer(text))
     return {match[1]: _unquoted(literal) for match, literal in found if literal is not None}
 
@@ -259,7 +259,7 @@ def _unquoted(literal: re.Match[str]) -> str:
 
 
 def _command(words: list[str]) -> str:
-    """One literal is a script; many are the words of one command."""
+    """The command of a call: one literal is a script, several are the words of one command."""
     if len(words) == 1:
         return words[0]
     if words[0] in ("sh", "bash", "/bin/sh", "/bin/bash") and "-c" in words[1:2]:

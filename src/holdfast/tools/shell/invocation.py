@@ -18,7 +18,7 @@ class ParsedOptions(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[tuple[str, str], ...] = ()  # of short options
 
     def has(self, shorts: str, *longs: str) -> bool:
-        """Whether one of these is given, a long one perhaps by its beginning."""
+        """Whether one of these options is given; a long one may be abbreviated."""
         return any(short in self.shorts for short in shorts) or any(
             len(given) > 1 and long.startswith(given) for given, _ in self.longs for long in longs
         )
@@ -110,7 +110,7 @@ class PathAction(StrEnum):
 
 
 class PathEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A path, and what is done to it."""
+    """A path, and the action on it."""
 
     action: PathAction
     path: str
@@ -121,7 +121,7 @@ PathActions = Iterator[tuple[PathAction, str]]
 
 
 class Hazard(StrEnum):
-    """What is seen in how a command is put together, rather than in one run."""
+    """A danger in how a command is written, independent of the programs that it runs."""
 
     FORK_BOMB = "fork-bomb"
     NETWORK_CODE = "code-from-the-network"
@@ -145,7 +145,7 @@ def to_excerpt(text: str) -> str:
 
 
 class NestedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """Words that are run as they are."""
+    """Words that another command runs unchanged."""
 
     words: tuple[str, ...]
     stdin: str = ""

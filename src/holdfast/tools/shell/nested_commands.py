@@ -300,7 +300,7 @@ def sed(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 
 
 def make(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    """The recipes of a makefile that this very command wrote or hands over."""
+    """The recipes of a makefile that this command itself wrote or passes to make."""
     options = run.options("fCjoWIl", ("file", "makefile", "directory"))
     name = options.value("f", "file", "makefile") or "Makefile"
     text = run.stdin if name in STDIN_NAMES else shell.files.get(run.paths.resolve(name), "")
@@ -310,7 +310,8 @@ def make(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 
 
 def sql(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    """What the clients of databases run in a shell, and what servers do."""
+    """The shell commands inside the statements of a database client, and those that its server
+    runs."""
     for text in (*run.args, run.stdin):
         for match in _SQL_RUNS.finditer(text):
             yield NestedScript(text=match[1] or match[2], part=run.excerpt)
@@ -334,7 +335,7 @@ _OPTION = re.compile(r"-[-\w]")
 
 
 def nested_in(run: ProgramCall, shell: ShellState) -> Iterable[Nested]:
-    """The commands, scripts and code that this one runs, as far as it shows them."""
+    """The commands, scripts and code that this command runs, as far as they are known."""
     if run.program in SHELLS:
         return shell_script(run, shell)
     if run.program in _HANDLERS:

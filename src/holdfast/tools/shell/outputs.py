@@ -53,7 +53,7 @@ def find_name(args: tuple[str, ...]) -> str:
 
 
 def find_results(args: tuple[str, ...]) -> list[str]:
-    """The paths that it finds, one for each root."""
+    """The paths that `find` finds, one for each root."""
     name = find_name(args)
     return [f"{root.rstrip('/')}/{name}" for root in find_roots(args)]
 
@@ -166,7 +166,7 @@ _PRINTS_ENVIRONMENT = frozenset(("env", "printenv", "history", "set", "export"))
 
 
 def predict_output(run: ProgramCall, shell: ShellState) -> str:
-    """Its output, with markers for unknown parts."""
+    """The output of a program, with markers for unknown parts."""
     known = _HANDLERS.get(run.program)
     if known is not None and (out := known(run, shell)) is not None:
         return out
@@ -200,7 +200,7 @@ def _printf(run: ProgramCall, shell: ShellState) -> str:
 
 
 def printf_output(args: tuple[str, ...]) -> str:
-    """What `printf` makes of a format and what follows it."""
+    """The output of `printf` for a format and its arguments."""
     words = [word for word in args if word != "--"]
     if not words:
         return ""
@@ -218,7 +218,7 @@ def printf_output(args: tuple[str, ...]) -> str:
 
 
 def _unescape_echo(text: str) -> str:
-    """As `$'…'`, but that an octal number may have a nought of its own."""
+    """As `$'…'`, except that an octal number may begin with an additional 0."""
     return unescape_ansi(re.sub(r"\\0([0-7]{3})", r"\\\1", text))
 
 
@@ -240,7 +240,7 @@ def _cat(run: ProgramCall, shell: ShellState) -> str | None:
 
 
 def _copy(run: ProgramCall, shell: ShellState) -> str:
-    """A copy holds what the file held that it was made of."""
+    """A copy has the known content of the original file."""
     operands = run.options().operands
     for path in operands[:-1]:
         content = shell.files.get(run.paths.resolve(path))
@@ -295,7 +295,7 @@ def _git(run: ProgramCall, shell: ShellState) -> str | None:
 
 
 def _curl(run: ProgramCall, shell: ShellState) -> str | None:
-    """What goes to a file does not go into the pipe; the file holds it."""
+    """Output that goes to a file does not go into the pipe; the content of the file is recorded."""
     options = run.options("oXHdFuAebTxmK" if run.program == "curl" else "OoPUetT")
     to = options.value("o" if run.program == "curl" else "O", "output", "output-document")
     if to is None or to in ("-", "/dev/stdout"):

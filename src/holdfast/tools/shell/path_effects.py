@@ -57,14 +57,14 @@ def _patch(run: ProgramCall) -> PathActions:
 
 
 def _perl(run: ProgramCall) -> PathActions:
-    """In place: `-i`, perhaps with other letters before it."""
+    """`-i` edits in place, also in a group of short options."""
     if any(_IN_PLACE.match(word) for word in run.args):
         for path in run.options("eEIMm").operands:
             yield PathAction.WRITE, path
 
 
 def edits_in_place(run: ProgramCall) -> bool:
-    """Whether it writes what it reads only to the same place."""
+    """Whether the program writes its result only to the file that it reads."""
     if run.program not in ("sed", "gsed"):
         return False
     options = run.options("efl", ("expression", "file"))
@@ -188,7 +188,7 @@ def _chattr(run: ProgramCall) -> PathActions:
 
 
 def _container_mounts(run: ProgramCall) -> PathActions:
-    """A folder of ours that a container is given, to read or to write."""
+    """Folders of this machine that a container gets, to read or to write."""
     options = run.options("evpwulhmcn", ("volume", "mount"))
     given = [value for name, value in options.values if name == "v"]
     given += [value for name, value in options.longs if name in ("volume", "mount")]

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.tools.shell.markers import MARKERS
 
-# Where relative paths begin: a session's shell stands somewhere in its workspace. It is no path
+# Where relative paths begin: a session's shell is somewhere in its workspace. It is no path
 # of any machine, and deep enough that a few `..` lead out of it without reaching the root.
 SESSION_CWD = "/holdfast/of/some/session/workspace"
 
@@ -52,15 +52,15 @@ _GLOB_CHARACTERS = frozenset("*?[")
 
 
 class PathResolver(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a command stands."""
+    """The directories from which a command resolves its paths."""
 
     cwd: str = SESSION_CWD
     home: str = "/home/agent"
     workspaces: tuple[str, ...] = ("/workspace",)
 
     def resolve(self, path: str) -> str:
-        """The path from the root, with `.` and `..` taken away. A `..` out of the workspace
-        into what is called as a system folder is one that leads there."""
+        """The absolute path, without `.` and `..`. A `..` that leads from the workspace into a
+        system folder is classified as that folder."""
         if path.startswith("/"):
             return _normalise(path)
         if path[:1] and path[0] in MARKERS:
@@ -117,7 +117,7 @@ def _normalise(path: str) -> str:
 
 
 def _strip_wildcards(path: str) -> str:
-    """The folder that is meant as a whole: `/etc/*`, `/etc/.[!.]*` and `/etc` alike."""
+    """The folder that a pattern covers as a whole: the same for `/etc/*` and `/etc`."""
     while True:
         folder, _, last = path.rpartition("/")
         if not folder and not last:
@@ -132,8 +132,8 @@ def _strip_wildcards(path: str) -> str:
 
 
 def _locate_unknown(full: str) -> PathLocation:
-    """What follows an unknown folder names something; alone, or as if that folder were empty
-    and the root were meant, it may be anything."""
+    """Classifies a path below an unknown folder: its last part gives it a name; without one, or if
+    the unknown folder could be empty and the path the root, it can be anything."""
     _, slash, rest = full.partition("/")
     first = rest.split("/")[0]
     if (

@@ -60,7 +60,7 @@ class Assignments:
         self._context = context
 
     def assign(self, node: "Node") -> None:
-        """`x=…`, alone, many, or after `export`."""
+        """Applies assignments: `x=…`, alone, several at once, or after `export`."""
         if node.type == "variable_assignment":
             self._assign_one(node)
             return
@@ -74,7 +74,7 @@ class Assignments:
 
     @contextmanager
     def for_one_command(self, nodes: list["Node"]) -> Iterator[None]:
-        """`x=… command`: the variables are set inside, and restored afterwards."""
+        """Sets the variables of `x=… command` for this command, and restores them afterwards."""
         variables = self._context.shell.variables
         before = {name: variables.get(name) for name in map(_variable_name, nodes)}
         for node in nodes:
@@ -112,7 +112,8 @@ class Assignments:
         )
 
     def _check_special(self, name: str, value: str) -> None:
-        """Some variables are commands that other programs run, or libraries that they load."""
+        """Checks variables whose values are commands that other programs run, or libraries that
+        they load."""
         if name in _COMMAND_VARIABLES and value:
             outer, self._context.shell = self._context.shell, self._context.shell.copy()
             self._context.walk_nested_script(value, part=f"{name}={value}")
@@ -446,7 +447,7 @@ class CommandCalls:
             self._match_globbed_program(name, run)
 
     def _match_globbed_program(self, name: str, run: ProgramCall) -> None:
-        """`/bin/r?` is whatever it matches."""
+        """Finds the program that a pattern such as `/bin/r?` matches."""
         for program in _MATCHED_PROGRAMS:
             if fnmatchcase(program, name):
                 self._context.add_hazard(Hazard.HIDDEN_PROGRAM, run.excerpt)

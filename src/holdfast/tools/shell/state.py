@@ -47,7 +47,7 @@ class ShellState:
         )
 
     def variable(self, name: str) -> str | None:
-        """Its value; None: unknown."""
+        """The value of a variable; None: unknown."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD":

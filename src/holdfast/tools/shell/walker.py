@@ -43,8 +43,8 @@ _LEADING_KEYWORDS = ("{", "}", "!", "if", "then", "else", "elif", "while", "unti
 
 
 def split_fragments(script: str) -> Iterator[list[str]]:
-    """The words of each piece between two ends of a command. The grammar knows a little less
-    than bash, so these are tried besides what it made of the text."""
+    """The words of each piece between two command separators. The grammar does not know all of
+    bash, so these are tried in addition to the syntax tree."""
     for piece in _SEPARATORS.split(script)[:MAX_ITERATIONS]:
         words = [
             plain for word in _split_words(piece) for plain in expand_braces(unescape_word(word))
@@ -69,7 +69,7 @@ _WORD_NODES = ("word", "string", "raw_string", "concatenation")
 
 
 class StatementContext(RedirectionContext, Protocol):
-    """Walks what is inside a statement, for its reader."""
+    """What a statement reader asks of the walker: to walk the statements inside."""
 
     concurrency: ConcurrencyTracker
 

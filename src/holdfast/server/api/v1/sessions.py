@@ -384,7 +384,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_SESSION}/suspend",
-        summary="Set a conversation aside: what is said next in its chat begins a fresh one.",
+        summary="Suspend a conversation: the next message in its chat begins a new one.",
         handler=suspend_session,
         read_only=False,
         response_type=SessionView,
@@ -393,7 +393,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_SESSION}/resume",
-        summary="Have its chat go on in a conversation that it has left.",
+        summary="Switch its chat back to an earlier conversation.",
         handler=resume_session,
         read_only=False,
         response_type=SessionView,
@@ -412,7 +412,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_SESSION}/fork",
-        summary="Have its chat go on in a copy of a conversation.",
+        summary="Switch its chat to a copy of a conversation.",
         handler=fork_session,
         read_only=False,
         request_type=ForkParams,

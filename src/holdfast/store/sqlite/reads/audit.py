@@ -29,7 +29,7 @@ class ChainCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_rows(cursor: apsw.Cursor, *, where: AuditFilter, limit: int) -> list[AuditRow]:
-    """The newest first; with `after`, those that follow it, in their order."""
+    """The rows, the newest first; with `after`, those that follow it, in their order."""
     conditions, bindings = _conditions(where)
     order = "DESC" if where.after is None else "ASC"
     found = cursor.execute(
@@ -42,14 +42,14 @@ def list_rows(cursor: apsw.Cursor, *, where: AuditFilter, limit: int) -> list[Au
 
 
 def needs_full_scan(where: AuditFilter) -> bool:
-    """Whether it may have to look at every row: no index leads to what it wants."""
+    """Whether the query may have to read every row, because no index fits its filter."""
     named = where.session or where.turn
     several = bool(where.kind) and _single_kind(where.kind) is None
     return bool(where.text or where.actor or where.since is not None or several) and not named
 
 
 def _single_kind(kind: str) -> str | None:
-    """The one kind that is meant; None: there are several that begin so, or it is none of ours."""
+    """The only kind with that prefix; None: there are several, or none."""
     known = [each.value for each in AuditKind if each.value.startswith(f"{kind}.")]
     return kind if "." in kind else known[0] if len(known) == 1 else None
 
@@ -84,7 +84,7 @@ def _conditions(where: AuditFilter) -> tuple[list[str], list[Any]]:
 
 
 def _ascii_lower(text: str) -> str:
-    """As SQLite's `lower` does it, which knows no letters but those of ASCII."""
+    """Lowercases ASCII letters only, as SQLite's `lower` does."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
@@ -107,8 +107,8 @@ def _decode_row(row: tuple[Any, ...]) -> AuditRow:
 
 
 def verify_chain(cursor: apsw.Cursor, *, behind: AuditChainLink, limit: int) -> ChainCheck:
-    """Follow the chain behind a row, over so many rows at the most. What was forgotten for its age
-    since that row was read is no gap."""
+    """Follows the chain after a row, over at most so many rows. Rows that were pruned since that
+    row was read are no gap."""
     behind = max(behind, pruned_link(cursor), key=lambda link: link.seq)
     found = cursor.execute(
         f"SELECT {', '.join(f'a.{name}' for name in _COLUMNS.split(', '))}, w.salt, w.body"

@@ -58,9 +58,9 @@ def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
 
 
 def inbox_counts(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
-    """Every state has a figure. The open ones are counted on their partial index. Of the ended ones
-    the store keeps the numbers, except for about a thousand of the last, also of those that were
-    pruned."""
+    """The number of messages in each state. Open ones are counted by their partial index. For ended
+    ones, the store keeps totals, which also contain pruned messages, except for about the last
+    thousand."""
     counts = dict.fromkeys(InboxState, 0)
     for state, count in cursor.execute(
         f"SELECT state, count(*) FROM {OPEN_ROWS} GROUP BY state"

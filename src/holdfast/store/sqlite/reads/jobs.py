@@ -58,7 +58,7 @@ def job(cursor: apsw.Cursor, job_id: JobId) -> Job | None:
 def jobs(
     cursor: apsw.Cursor, *, principal: PrincipalId | None, limit: int, offset: int
 ) -> list[Job]:
-    """Oldest first."""
+    """All jobs, the oldest first."""
     found = cursor.execute(
         f"SELECT {JOB_COLUMNS} FROM jobs j WHERE (?1 IS NULL OR principal = ?1) ORDER BY id"
         " LIMIT ?2 OFFSET ?3",
@@ -120,7 +120,7 @@ def running_runs(cursor: apsw.Cursor) -> list[InboxRow]:
 
 
 def runs(cursor: apsw.Cursor, job_id: JobId, *, limit: int) -> list[JobRun]:
-    """The newest first."""
+    """The runs of a job, the newest first."""
     found = cursor.execute(
         f"{_RUNS_QUERY} WHERE r.job_id = ?"
         " ORDER BY r.due_at DESC, r.made_at DESC, r.id DESC LIMIT ?",

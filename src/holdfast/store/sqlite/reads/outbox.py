@@ -87,13 +87,14 @@ def list_deliveries(
 
 
 def undelivered_rows(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    """What has its text and is not settled, each with its parts. A stream is its turn's."""
+    """Deliveries that have their text and are not settled, each with its parts. Streamed deliveries
+    belong to their turn."""
     found = _select(cursor, "state <> 'sent' AND state IN ('pending', 'sending', 'unknown')")
     return [msgspec.structs.replace(row, parts=outbox.read_parts(cursor, row.id)) for row in found]
 
 
 def started_delivery(cursor: apsw.Cursor, turn_id: TurnId) -> StartedDelivery | None:
-    """The reply that a turn has begun to show, as far as it is known what was shown."""
+    """The reply that a turn has begun to stream, with what is known to be shown."""
     found = cursor.execute(
         "SELECT id FROM outbox WHERE turn_id = ? AND state = 'streaming'", (turn_id,)
     ).fetchone()
@@ -118,7 +119,7 @@ def outbox_counts(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
 
 
 def failures(cursor: apsw.Cursor, since: float, *, jobs: tuple[FailingJob, ...]) -> Failures:
-    """The deliveries that failed since then, with these jobs."""
+    """The deliveries that failed since then, together with these jobs."""
     found = cursor.execute(
         f"SELECT count(*), max(updated_at), address, error FROM {_NOT_SENT}"
         " AND state = 'failed' AND updated_at > ?",  # columns beside max() are those of its row

@@ -90,7 +90,7 @@ def _session_summary(cursor: apsw.Cursor, session_id: SessionId) -> SessionPrevi
 
 
 def _open_turn_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    """A turn that has not ended has its sum nowhere but in its steps."""
+    """The usage of a turn that has not ended, which only its steps contain."""
     (used,) = cursor.execute(
         f"SELECT {_USAGE_TOTALS} FROM turns t JOIN steps p ON p.turn_id = t.id"
         " WHERE t.session_id = ? AND t.state = 'open'",
@@ -141,7 +141,7 @@ def _reply(row: Row, turn: TurnRow, back: Sequence[float]) -> ReplyStats:
 
 
 def _restart_times(cursor: apsw.Cursor, outline: TurnOutline) -> list[float]:
-    """When a process was there again, of a turn that was open while none was."""
+    """When a process became ready again, for a turn that was open while none ran."""
     if not outline.resumed:
         return []
     turn = outline.turn

@@ -302,8 +302,9 @@ _MANY = 10  # sessions in an hour, in multiples of the limit
 def visible_sessions(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None, limit: int
 ) -> list[SessionRow]:
-    """From the sessions of the last hours. A person who has very many of those is likely to have
-    enough among the last of all people, which an index has in their exact order."""
+    """The last sessions that a person may see, from the sessions of the last hours. A person who
+    has very many of those is likely to have enough among the last of all people, which an index
+    has in their exact order."""
     reach, many = (route, principal, limit), _MANY * limit
     count = cursor.execute(f"SELECT count(*) FROM ({_OF_LAST_HOURS} LIMIT ?4)", (*reach, many)).get
     if count == many:
@@ -346,8 +347,9 @@ def last_turn(cursor: apsw.Cursor, session_id: SessionId) -> TurnRow | None:
 
 
 def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
-    """From the deliveries of its last turns: there is no index from a session to its messages.
-    Messages of subagents and jobs have no person as their source."""
+    """The source of the last message of a session, found by the deliveries of its last turns:
+    there is no index from a session to its messages. Messages of subagents and jobs have no
+    person as their source."""
     found = cursor.execute(
         "SELECT json_extract(i.body, '$.source') FROM (SELECT id FROM turns"
         " WHERE session_id = ? ORDER BY id DESC LIMIT 50) t"
@@ -360,7 +362,7 @@ def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
 
 
 def session_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    """Of its turns that have ended, and of what was done beside them."""
+    """The usage of a session: of its ended turns, and of auxiliary calls."""
     return _usage_total(cursor, f"({_SESSION_USAGE}) WHERE session_id = ?1", session_id)
 
 
@@ -407,7 +409,8 @@ _VISIBLE_USAGE = " UNION ALL ".join(
 def visible_usage(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
 ) -> Usage:
-    """Of the sessions they reach, and of the subagents that worked for those."""
+    """The usage of the sessions that a person may see, and of the subagents that worked for
+    them."""
     return _usage_total(cursor, f"({_VISIBLE_USAGE})", route, principal)
 
 
@@ -478,8 +481,8 @@ def subagents_below(cursor: apsw.Cursor, session_id: SessionId) -> list[Subagent
 
 
 def subagents_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    """Of their turns that have ended, and of what was done beside those. The store has sums for
-    conversations; the subagents of a subagent are few."""
+    """The usage of subagents: of their ended turns, and of auxiliary calls. The store has sums
+    for conversations; the subagents of a subagent are few."""
     above = cursor.execute("SELECT 1 FROM children WHERE session_id = ?", (session_id,)).fetchone()
     if above is None:
         source = (
@@ -503,7 +506,8 @@ def running_subagents(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:
 
 
 def _is_awaited(cursor: apsw.Cursor, subagent: Subagent | None) -> bool:
-    """By the turn that waits for it, else by the conversation that its reply goes to."""
+    """Whether the result is needed: by the turn that waits for it, else by the conversation that
+    gets the reply."""
     if subagent is None:
         return False
     if subagent.turn_id is not None:

@@ -40,7 +40,8 @@ _STEP_COLUMNS = (
 def turns_of_session(
     cursor: apsw.Cursor, *, session_id: SessionId, limit: int, before: TurnId | None
 ) -> list[TurnOutline]:
-    """The last first, by their ids, as an index has them."""
+    """The turns of a session, the last first, in the order of their ids, for which there is an
+    index."""
     found = cursor.execute(
         f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns WHERE session_id = ?"
         f"{'' if before is None else ' AND id < ?'} ORDER BY id DESC LIMIT ?",
@@ -50,7 +51,8 @@ def turns_of_session(
 
 
 def recent_turns(cursor: apsw.Cursor, *, choice: TurnQuery) -> list[TurnOutline]:
-    """By their ids, which sort by creation time: this needs no index."""
+    """The last turns of all sessions, by their ids, which sort by creation time: this needs no
+    index."""
     if choice.state is TurnRowState.OPEN:
         which = (
             f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns INDEXED BY turns_open"
@@ -165,7 +167,8 @@ def _requested_calls(
 
 
 def _with_call(line: StepSummary, asked: Mapping[CallId, tuple[str, str]]) -> StepSummary:
-    """What runs has no result yet that could name it; the reply that asked for it does."""
+    """The step with the name of its call: a running call has no result yet that could name it, but
+    the reply that requested it does."""
     if line.call_id is None or line.call_id not in asked:
         return line
     name, given = asked[line.call_id]
@@ -202,7 +205,7 @@ def _neighbour(cursor: apsw.Cursor, turn: TurnRow, side: str, order: str) -> Tur
 
 
 def _last_activity(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
-    """When everything before it has ended."""
+    """When everything before it had ended."""
     ((last,),) = cursor.execute(
         "SELECT max(coalesce(finished_at, started_at)) FROM steps WHERE turn_id = ? AND seq <= ?",
         (turn.id, seq),
@@ -211,8 +214,8 @@ def _last_activity(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
 
 
 def _turn_inputs(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TurnInput, ...]:
-    """From the list in its row. Turns that began before there was a list are few: their messages
-    are among those of the session that no turn lists."""
+    """The messages of a turn, from the list in its row. Turns from before there was such a list are
+    few: their messages are among those of the session that no turn lists."""
     found = cursor.execute(
         "WITH taken AS (SELECT value AS id FROM turns, json_each(turns.inbox_ids)"
         " WHERE turns.id = ?1 UNION SELECT i.id FROM turns t JOIN inbox i INDEXED BY inbox_unlisted"
@@ -235,7 +238,7 @@ def _turn_inputs(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TurnInput, ...]:
 
 
 def turns_by_id(cursor: apsw.Cursor, turn_ids: Sequence[TurnId]) -> list[TurnOutline]:
-    """These, the first begun first."""
+    """The turns with these ids, in the order of their beginning."""
     found = cursor.execute(
         f"SELECT {rows.TURN_COLUMNS}, left_as FROM turns"
         " WHERE id IN (SELECT value FROM json_each(?))"

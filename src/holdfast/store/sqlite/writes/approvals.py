@@ -17,7 +17,7 @@ from holdfast.store.sqlite.writes import audit_log, outbox
 
 
 def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
-    """Only for an open turn: one that was ended meanwhile requests nothing."""
+    """Requests approvals for an open turn; one that was ended meanwhile requests nothing."""
     found = cursor.execute(
         "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
         (ask.turn_id, ask.session_id),
@@ -109,7 +109,7 @@ def _revoke_rule(cursor: apsw.Cursor, rule_id: RuleId) -> None:
 
 
 def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
-    """The turn ends: its pending approvals are withdrawn."""
+    """Withdraws the pending approvals of a turn that ends."""
     cursor.execute(
         "UPDATE approvals SET state = 'withdrawn', ended_at = ?"
         " WHERE turn_id = ? AND state = 'pending'",
@@ -120,7 +120,7 @@ def withdraw_approvals(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> No
 
 
 def delete_approvals(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """A session is deleted. What was allowed for good stays: it was said about a person."""
+    """Deletes the approvals of a deleted session. Standing rules stay: they belong to a person."""
     cursor.execute("DELETE FROM approvals WHERE session_id = ?", (session_id,))
     for change in (
         "DELETE FROM approval_rules WHERE scope = 'session'",

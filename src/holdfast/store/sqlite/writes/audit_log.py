@@ -57,7 +57,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def record(cursor: apsw.Cursor, act: AuditEntry) -> None:
-    """The row is durable together with what it tells of, or neither is."""
+    """Adds a row. It is durable together with the change that it describes."""
     last = last_link(cursor)
     seq, facts = last.seq + 1, _encode_json(act.facts).decode()
     words = _save_words(cursor, seq, act) if act.words else None
@@ -81,7 +81,7 @@ def record(cursor: apsw.Cursor, act: AuditEntry) -> None:
 
 
 def last_link(cursor: apsw.Cursor) -> AuditChainLink:
-    """The row that the next one is chained to; also where it was forgotten since."""
+    """The row that the next one is chained to, even if it was pruned since."""
     found = cursor.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     return pruned_link(cursor) if found is None else AuditChainLink(seq=found[0], hash=found[1])
 
@@ -106,7 +106,7 @@ def run_audited(
 
 
 def message_author(cursor: apsw.Cursor, inbox_id: InboxId) -> tuple[str, str]:
-    """Who a message is by, and what it says."""
+    """The author of a message, and its text."""
     body = cursor.execute("SELECT body FROM inbox WHERE id = ?", (inbox_id,)).get
     if body is None:
         return UNKNOWN_ACTOR, ""
@@ -115,8 +115,8 @@ def message_author(cursor: apsw.Cursor, inbox_id: InboxId) -> tuple[str, str]:
 
 
 def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
-    """Forget some rows from before then, and say so in a row; 0: there are none left. That row
-    is chained to the last of them, also where none is between."""
+    """Prunes some rows from before then and records that in a row; returns how many, 0: there
+    are none left. The new row is chained to the last pruned one."""
     found: list[Any] = cursor.execute(
         "SELECT seq, hash, at FROM audit ORDER BY seq LIMIT ?", (_PRUNE_BATCH,)
     ).fetchall()
@@ -138,7 +138,7 @@ def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
 
 
 def _save_words(cursor: apsw.Cursor, seq: int, act: AuditEntry) -> str:
-    """The text is stored beside the row, which has its digest."""
+    """Stores the text beside the row, which has its digest."""
     body = _encode_json(_redact_words(cursor, act.words)).decode()
     (salt,) = cursor.execute("SELECT lower(hex(randomblob(16)))").fetchall()[0]
     cursor.execute(
@@ -149,7 +149,7 @@ def _save_words(cursor: apsw.Cursor, seq: int, act: AuditEntry) -> str:
 
 
 def _redact_words(cursor: apsw.Cursor, words: Mapping[str, str]) -> dict[str, str]:
-    """Without secrets first, and then cut short: half a secret is still one."""
+    """Removes secrets first, and then truncates: half a secret is still a secret."""
     return {
         name: truncate_text(_redact(cursor, text[:_MAX_SCANNED]), length=len(text))
         for name, text in words.items()
@@ -157,7 +157,8 @@ def _redact_words(cursor: apsw.Cursor, words: Mapping[str, str]) -> dict[str, st
 
 
 def _redact(cursor: apsw.Cursor, text: str) -> str:
-    """By the function of the connection (`open_writer`): the store itself knows no secrets."""
+    """Redacts by the function of the connection (`open_writer`): the store itself knows no
+    secrets."""
     return str(cursor.execute("SELECT holdfast_redacted(?)", (text,)).get)
 
 
@@ -203,8 +204,8 @@ def record_pairing(cursor: apsw.Cursor, change: PairingChange) -> None:
 def record_operator_message(
     cursor: apsw.Cursor, inbound: Inbound, *, session_id: SessionId | None, at: float
 ) -> None:
-    """The operator writes into a chat of other people. Words are kept only where there is a session
-    that they would be forgotten with."""
+    """Records that the operator writes into a chat of other people. The text is kept only if
+    there is a session with which it is deleted."""
     exists = cursor.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).get is not None
     record(
         cursor,
@@ -304,7 +305,7 @@ def record_permission_given(cursor: apsw.Cursor, rule: ApprovalRule, *, by: str)
 
 
 def record_permission_revoked(cursor: apsw.Cursor, rule_id: RuleId, *, by: str, at: float) -> None:
-    """Called while the rule is still there."""
+    """Records that a standing rule is revoked. To be called while the rule still exists."""
     found = cursor.execute(
         "SELECT session_id, rule, scope, principal FROM approval_rules WHERE id = ?", (rule_id,)
     ).fetchone()
@@ -330,7 +331,7 @@ _MAX_CALL_ID = 200  # characters; the model provider chooses it
 
 
 def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, position: TurnPosition) -> None:
-    """One row a call, in the commit of its result."""
+    """Records a tool call, in one row in the commit of its result."""
     facts: dict[str, AuditValue] = {
         "call": message.call_id[:_MAX_CALL_ID],
         **_permission_facts(cursor, message, position),
@@ -352,7 +353,7 @@ def record_tool_call(cursor: apsw.Cursor, message: ToolMessage, position: TurnPo
 
 
 def record_unfinished_calls(cursor: apsw.Cursor, position: TurnPosition) -> None:
-    """The turn ends with started calls that have no result: their outcome is unknown."""
+    """Records started calls without a result when their turn ends: their outcome is unknown."""
     found = cursor.execute(
         "SELECT call_id FROM steps WHERE turn_id = ? AND call_id IS NOT NULL"
         " AND finished_at IS NULL ORDER BY seq",
@@ -401,7 +402,8 @@ def _record_call(
 def _permission_facts(
     cursor: apsw.Cursor, message: ToolMessage, position: TurnPosition
 ) -> dict[str, AuditValue]:
-    """By a person's word, by one that stands, by a rule; or not at all."""
+    """How a call was permitted: by an approval, by a standing approval rule, by a rule of the
+    judge, or not at all."""
     asked = cursor.execute(
         "SELECT id, state, said_by, scope, ended_at FROM approvals"
         " WHERE turn_id = ? AND call_id = ?",
@@ -419,7 +421,7 @@ def _permission_facts(
 
 
 def _recorded_permission(cursor: apsw.Cursor, turn_id: TurnId, call_id: CallId) -> str:
-    """As recorded when the call started; "": calls of this kind need no permission."""
+    """The permission as recorded when the call started; "": calls of this kind need none."""
     found = cursor.execute(
         "SELECT allowed FROM steps WHERE turn_id = ? AND call_id = ? ORDER BY seq DESC LIMIT 1",
         (turn_id, call_id),
@@ -454,7 +456,7 @@ _MAX_COMMAND_NAME = 40  # characters of a name
 
 
 def record_command(cursor: apsw.Cursor, effect: CommandEffect) -> None:
-    """A row for a command that changes something, or that its sender may not give."""
+    """Records a command that changes something, or that its sender may not use."""
     if effect.by:
         _record_dropped(cursor, effect)
     if not effect.inbox_ends:
@@ -502,7 +504,7 @@ def _command_facts(effect: CommandEffect) -> dict[str, str | int | float | bool 
 
 
 def _record_dropped(cursor: apsw.Cursor, effect: CommandEffect) -> None:
-    """Waiting messages were dropped from outside of the chat, while no turn ran."""
+    """Records that queued messages were dropped from outside the chat while no turn ran."""
     record(
         cursor,
         AuditEntry(
@@ -519,8 +521,8 @@ _OPERATOR_REQUESTERS = (StopRequester.CLI, StopRequester.PAGE)
 
 
 def record_turn_stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
-    """A turn was stopped for good. The actors are the author of the command and the operator, if
-    both stopped it at the same time."""
+    """Records that a turn was stopped for good. The actors are the author of the command and the
+    operator, if both stopped it at the same time."""
     commands = [row.inbox_id for row in end.inbox_ends if row.state is InboxState.ANSWERED]
     names = [message_author(cursor, commands[-1])[0]] if commands else []
     if end.by and end.by != GATEWAY_ACTOR:
@@ -540,7 +542,8 @@ def record_turn_stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 
 def record_gateway_stop(cursor: apsw.Cursor, row: StopRow) -> None:
-    """A gateway process was asked to stop, or its successor found that it had crashed."""
+    """Records that a gateway process was asked to stop, or that its successor found that it had
+    crashed."""
     order = row.order
     owner = OPERATOR if order.by in _OPERATOR_REQUESTERS else GATEWAY_ACTOR
     record(

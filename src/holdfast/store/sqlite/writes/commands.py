@@ -182,7 +182,7 @@ def _replace_session(cursor: apsw.Cursor, effect: CommandEffect, fresh: SessionI
 
 
 def _target_session(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
-    """The session that something is chosen for; one that was not begun yet is opened by it."""
+    """The session that a setting is chosen for. If it does not exist yet, this opens it."""
     session_id = effect.new_session or effect.session_id
     if session_id is None:
         raise StoreError("no session was named for this choice")

@@ -33,7 +33,8 @@ def accept_message(
     at: float,
     spoken_into: SessionId | None = None,
 ) -> Accepted:
-    """A repeated event writes nothing, not even its cursor: the first one did that."""
+    """Accepts a message. A repeated event writes nothing, not even its cursor: the first one did
+    that."""
     source = inbound.source
     event = (source.platform, source.account, inbound.event_id)
     cursor.execute(
@@ -71,7 +72,7 @@ def _duplicate(cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionK
 
 
 def route_session(cursor: apsw.Cursor, route: SessionKey) -> SessionId | None:
-    """Where a route points; a suspended or ended session is no place to go on."""
+    """The session that a route points to, unless it is suspended or ended."""
     return session_state.continuable_session(session_state.route_target(cursor, route))
 
 
@@ -83,13 +84,15 @@ def record_busy_decision(
         (session_id, decision.value, inbox_id),
     )
     if not cursor.connection.changes():
-        raise StoreError("inbox row {inbox_id} is not queued", inbox_id=inbox_id)
+        raise StoreError(
+            "message {inbox_id} is not queued any more: it has started or ended", inbox_id=inbox_id
+        )
 
 
 def start_row(
     cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId
 ) -> None:
-    """A row that has not ended runs in a turn from now on, which lists it in its own row."""
+    """Marks a row as running in a turn, unless it has ended; the turn lists it in its own row."""
     cursor.execute(
         "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?, listed = 1"
         " WHERE id = ? AND ended_at IS NULL",
@@ -147,8 +150,8 @@ def supersede_queued(
 
 
 def session_rows(cursor: apsw.Cursor, session_id: SessionId) -> list[tuple[Any, ...]]:
-    """The id of every message that the session has received, without a look at those of others:
-    its turns list what they have taken, and an index has the rest."""
+    """The id of every message that the session has received, without reading those of other
+    sessions: its turns list the messages that they have taken, and an index has the rest."""
     return cursor.execute(
         "SELECT id FROM inbox INDEXED BY inbox_unlisted WHERE session_id = ?1 AND listed IS NULL"
         " UNION SELECT i.id FROM turns t, json_each(t.inbox_ids) taken JOIN inbox i"

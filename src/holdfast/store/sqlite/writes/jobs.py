@@ -15,7 +15,8 @@ _PRUNE_BATCH = 500  # rows in one request: other writes must not wait long for i
 
 
 def add_job(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
-    """None: its person has so many already. One that was asked for before is the one there is."""
+    """Adds a job; None: its person has the maximum already. A repeated request returns the existing
+    job."""
     if (known := _job_by_key(cursor, new.key)) is not None:
         return known
     (count,) = cursor.execute(
@@ -71,15 +72,15 @@ def change_job(cursor: apsw.Cursor, *, change: JobChange) -> bool:
 
 
 def _remove_job(cursor: apsw.Cursor, job_id: JobId) -> bool:
-    """With its history. A run that has begun continues to its end."""
+    """Removes a job with its history. A run that has begun continues to its end."""
     cursor.execute("DELETE FROM job_runs WHERE job_id = ?", (job_id,))
     cursor.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
     return bool(cursor.connection.changes())
 
 
 def plan_runs(cursor: apsw.Cursor, *, plan: RunPlan) -> bool:
-    """False, and nothing is written: the job is not due then any more. A run that is there
-    already, as after a commit whose awaiter died, stays as it is."""
+    """Plans the due runs; False, and nothing is written: the job is not due any more. A run that
+    exists already, for example after a commit whose caller died, stays unchanged."""
     if plan.was_due is not None and not _advance_next_due(cursor, plan):
         return False
     if plan.drop_waiting_reason:
@@ -102,7 +103,7 @@ def _advance_next_due(cursor: apsw.Cursor, plan: RunPlan) -> bool:
 
 
 def skip_runs(cursor: apsw.Cursor, *, job_id: JobId, why: str, run_id: str | None = None) -> int:
-    """What waits of a job, or that one run of it, is never begun; how many that are."""
+    """Skips the waiting runs of a job, or one of them, and returns their number."""
     cursor.execute(
         f"UPDATE job_runs SET skipped = ?1 WHERE job_id = ?2 AND {WAITING_RUNS}"
         " AND (?3 IS NULL OR id = ?3)",
@@ -120,7 +121,7 @@ def accept_run(
     principal: PrincipalId,
     at: float,
 ) -> Accepted:
-    """A run begins: its work is in the inbox, and it says which row that is."""
+    """Begins a run: adds its message to the inbox, and the id of that row to the run."""
     accepted = inbox.accept_message(
         cursor, inbound=inbound, route=route, principal=principal, at=at
     )
@@ -134,8 +135,8 @@ def accept_run(
 
 
 def prune_runs(cursor: apsw.Cursor, *, before: float) -> int:
-    """Forget the oldest runs that had ended by then, and jobs that are over and have none left;
-    how many runs that are."""
+    """Deletes the oldest runs that had ended by then, and finished jobs that have none left;
+    returns the number of runs."""
     cursor.execute(
         "DELETE FROM job_runs WHERE id IN (SELECT r.id FROM job_runs r"
         " LEFT JOIN inbox i ON i.id = r.inbox_id WHERE r.made_at < ?1 AND (r.skipped IS NOT NULL"

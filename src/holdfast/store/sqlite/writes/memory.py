@@ -221,8 +221,8 @@ def unended_memory(cursor: apsw.Cursor, *, limit: int) -> list[tuple[SessionId, 
 
 
 def add_unsynced_turns(cursor: apsw.Cursor, end: EndTurn) -> None:
-    """Added by the commit that answers a turn, claimed before the provider gets it, and read by
-    the next start."""
+    """Adds turns in the commit that answers them. They are claimed before the provider gets them,
+    and read by the next start."""
     if end.memory is None:
         return
     cursor.executemany(
@@ -264,7 +264,7 @@ def unsynced_turns(cursor: apsw.Cursor, *, provider: str) -> list[AnsweredTurn]:
 
 
 def _user_text(cursor: apsw.Cursor, turn_id: str, session_id: str) -> str:
-    """The texts of its messages; steering messages are in the transcript only."""
+    """The texts of the messages of a turn; steering messages are in the transcript only."""
     found = cursor.execute(
         f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE turn_id = ? AND session_id = ?"
         " AND (state = 'answered' OR merged_into IS NOT NULL) ORDER BY id",

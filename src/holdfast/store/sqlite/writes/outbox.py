@@ -25,8 +25,8 @@ from holdfast.store.sqlite.writes import audit_log, transcript
 
 
 def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
-    """The row, and the first attempt at its first part. Its turn is open: one that has ended, or
-    was never begun, has nothing more to show."""
+    """Inserts a streamed delivery with the first attempt at its first part. The turn must be open:
+    one that has ended, or was never begun, has nothing more to show."""
     cursor.execute(
         "INSERT INTO outbox (id, address, kind, session_id, turn_id, state, created_at, updated_at)"
         " SELECT ?1, ?2, ?3, ?4, ?5, 'streaming', ?6, ?6"
@@ -41,8 +41,8 @@ def begin_stream(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
 
 
 def complete_stream(cursor: apsw.Cursor, new: NewDelivery, *, at: float) -> bool:
-    """The text that a delivery was begun for; False: the store did not take its beginning. One
-    whose chat shows that text already ends with it, and so does its part."""
+    """Sets the final text of a streamed delivery; False: the store has no such delivery. If its
+    chat shows that text already, the delivery ends with this, and so does its part."""
     shown = new.shown_part
     cursor.execute(
         "UPDATE outbox SET kind = ?2, text = ?3, inbox_id = ?4, state = ?5, error = ?6,"
@@ -65,7 +65,8 @@ def complete_stream(cursor: apsw.Cursor, new: NewDelivery, *, at: float) -> bool
 
 
 def begin_part(cursor: apsw.Cursor, *, delivery_id: DeliveryId, number: int, at: float) -> None:
-    """An attempt that follows one without an outcome may be the second to arrive."""
+    """Begins an attempt to send a part. One that follows an attempt without an outcome may arrive
+    as a duplicate."""
     cursor.execute(
         "INSERT INTO parts (delivery_id, number, session_id, state, updated_at)"
         " SELECT id, ?2, session_id, 'sending', ?3 FROM outbox WHERE id = ?1"
@@ -80,9 +81,9 @@ def begin_part(cursor: apsw.Cursor, *, delivery_id: DeliveryId, number: int, at:
 def settle_part(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, part: DeliveryPart, error: str, at: float
 ) -> None:
-    """Settled as pending, the attempt took nothing to the platform: it was no resend. A part that
-    was found at the platform may have had no attempt in this file, as after restoring a backup.
-    Once its message is to be replaced, the part is as if it was never sent."""
+    """Records the outcome of an attempt. "Pending": it did not reach the platform and is not a
+    resend. A part that was found at the platform may have had no attempt in this file, for example
+    after restoring a backup. Once its message is to be replaced, the part counts as never sent."""
     cursor.execute(
         "INSERT INTO parts (delivery_id, number, session_id, state, error, updated_at, final,"
         " platform_message_id, doubtful, replaced)"
@@ -117,12 +118,12 @@ def read_parts(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[DeliveryPa
 
 
 def delete_parts(cursor: apsw.Cursor, deleted: Sequence[Any]) -> None:
-    """The parts of deliveries, by their ids, that have gone from the outbox."""
+    """Deletes the parts of deleted deliveries, given by their ids."""
     cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", deleted)
 
 
 def detach_parts(cursor: apsw.Cursor, blanked: Sequence[Any]) -> None:
-    """The parts of deliveries, by their ids, that are being sent and belong to no session now."""
+    """Removes the deleted session from the parts of deliveries that are still being sent."""
     cursor.executemany("UPDATE parts SET session_id = NULL WHERE delivery_id = ?", blanked)
 
 
@@ -160,7 +161,8 @@ def add_deliveries(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at
 
 
 def begin_attempt(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> None:
-    """An attempt that follows one without an outcome may be the second to arrive."""
+    """Begins an attempt to send a delivery. One that follows an attempt without an outcome may
+    arrive as a duplicate."""
     cursor.execute(
         "UPDATE outbox SET state = 'sending', attempts = attempts + 1, updated_at = ?,"
         " resends = resends + (doubtful OR state <> 'pending'),"
@@ -181,8 +183,8 @@ def settle_delivery(
     error: str,
     part: DeliveryPart | None = None,
 ) -> None:
-    """Settled as pending, the attempt took nothing to the platform: it was no resend. One that is
-    unknown still, as every start finds it, is as old as it was."""
+    """Records the outcome of an attempt. "Pending": it did not reach the platform and is not a
+    resend. A delivery whose outcome is still unknown, as every start finds it, keeps its age."""
     if part is not None:
         settle_part(cursor, delivery_id=delivery_id, part=part, error=error, at=at)
     cursor.execute(
@@ -219,8 +221,8 @@ def report_failed_delivery(
 def requeue_delivery(
     cursor: apsw.Cursor, *, delivery_id: DeliveryId, by: str, at: float
 ) -> DeliveryRow | None:
-    """What is known of it stays: an unknown outcome marks the next attempt, which counts as the
-    first, as a possible repetition. A part that was sent is edited, not sent again."""
+    """Queues a delivery again. An unknown outcome is kept: it marks the next attempt, which counts
+    as the first, as a possible duplicate. A part that was sent is edited, not sent again."""
     cursor.execute(
         "UPDATE outbox SET state = 'pending', error = '', resends = 0, updated_at = ?"
         " WHERE id = ? AND state IN ('failed', 'unknown')",
@@ -261,7 +263,8 @@ def _require_unsettled(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
 
 
 def add_proactive_message(cursor: apsw.Cursor, *, proactive: ProactiveDelivery) -> bool:
-    """False: a delivery of that id was there before, and all that goes with it."""
+    """Adds a proactive message; False: a delivery with that id exists already, with everything that
+    belongs to it."""
     new = proactive.delivery
     if cursor.execute("SELECT 1 FROM outbox WHERE id = ?", (new.id,)).fetchone() is not None:
         return False
@@ -272,8 +275,8 @@ def add_proactive_message(cursor: apsw.Cursor, *, proactive: ProactiveDelivery) 
 
 
 def _add_note(cursor: apsw.Cursor, session_id: SessionId, note: NoteMessage, *, at: float) -> None:
-    """The session counts as active, so that a reply soon after continues it. A session that was
-    deleted meanwhile is not created again."""
+    """Notes the message in the transcript of its session, which counts as active, so that a reply
+    soon after continues it. A session that was deleted meanwhile is not created again."""
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?) WHERE id = ?", (at, session_id)
     )

@@ -30,7 +30,7 @@ _address_decoder = msgspec.json.Decoder(Address)
 
 
 def refuse_message(cursor: apsw.Cursor, *, away: RefusedMessage) -> Accepted:
-    """A repeated event writes nothing: the first one was answered."""
+    """Records a refused message. A repeated event writes nothing: the first one was answered."""
     accepted = inbox.accept_message(
         cursor, inbound=away.inbound, route=away.route, principal=away.principal, at=away.at
     )

@@ -50,7 +50,7 @@ def replace_session_title(
 
 
 def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
-    """Its turns stay where they were: a record names none."""
+    """Imports a transcript. Its turns are not imported: its records name none."""
     session_id, at = imported.id, imported.at
     session_state.open_session(
         cursor, session_id, route=imported.route, at=at, title=imported.title
@@ -67,8 +67,8 @@ def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
 
 
 def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
-    """Found by what is indexed: deliveries by their turn and the message they answer, and parts by
-    their delivery."""
+    """Deletes a session and its rows, which are found by indexes: deliveries by their turn and the
+    message they answer, and parts by their delivery."""
     found = cursor.execute("SELECT id FROM turns WHERE session_id = ?", (session_id,)).fetchall()
     asked = inbox.session_rows(cursor, session_id)
     without_turn = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
@@ -126,8 +126,8 @@ def undo_messages(cursor: apsw.Cursor, undo: UndoEffect, *, at: float) -> None:
 
 
 def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at: float) -> None:
-    """Messages keep their places, by which a summary names what it covers, and name no turn: the
-    turns, with what they cost and owe, are the other session's."""
+    """Copies a session. Messages keep their seq, by which a summary names what it covers, and name
+    no turn: turns and their costs stay with the other session."""
     _require_no_open_turn(cursor, fork.of)
     session_state.open_session(
         cursor, fork.session_id, route=route, at=at, title=fork.title, principal=fork.principal
@@ -157,7 +157,7 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
 def resume_session(
     cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float
 ) -> None:
-    """The route continues there. Suspension, end and marks of the session are cleared."""
+    """Points the route to this session, and clears its suspension, end and marks."""
     cursor.execute(
         "UPDATE sessions SET suspended = 0, ended_at = NULL, cuts = 0, active_at = ?2"
         " WHERE id = ?1",
@@ -185,7 +185,8 @@ def retry_message(
     merged: tuple[InboxId, ...],
     at: float,
 ) -> InboxRow:
-    """The message as a row of its own, which the rows that brought it about are merged into."""
+    """Queues the message again as a row of its own, into which the rows that caused the retry are
+    merged."""
     accepted = inbox.accept_message(
         cursor, inbound=again.inbound, route=route, principal=again.principal, at=at
     )
@@ -198,8 +199,8 @@ def retry_message(
 
 
 def require_messages(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
-    """A summary is of messages that stand: one that was being made while they were taken back
-    would hide what is said next."""
+    """Refuses a summary of messages that do not exist any more: if they were undone while it was
+    made, it would hide later messages."""
     fewer = cursor.execute(
         f"SELECT 1 FROM (SELECT count(*) AS number FROM {rows.messages_not_undone()}"
         " WHERE session_id = ?) WHERE number < ?",
@@ -219,7 +220,8 @@ def _require_no_open_turn(cursor: apsw.Cursor, session_id: SessionId) -> None:
     ).fetchone()
     if found is not None:
         raise StoreError(
-            "session {session_id} has an open turn: its history cannot be changed",
+            "the history of session {session_id} cannot be changed while a turn is open. "
+            "Wait until it has ended, or stop it",
             session_id=session_id,
         )
 

@@ -20,11 +20,9 @@ def open_session(
     principal: PrincipalId | None = None,
     precision: float = 0,
 ) -> None:
-    """Creates the row if there is none; either way the session is active now.
-
-    The first title it is given is its title, the first principal its owner. A row that says that
-    the session was active at most `precision` seconds ago is left as it is.
-    """
+    """Opens a session, creating its row if there is none; either way the session is active now. It
+    keeps the first title and the first principal that it was given. A row that was active at most
+    `precision` seconds ago is left unchanged."""
     cursor.execute(
         "INSERT INTO sessions (id, route, created_at, active_at, title, principal, active_hour)"
         " VALUES (?1, ?2, ?3, ?3, ?4, ?5, CAST(?3 / 3600 AS INTEGER))"
@@ -41,7 +39,8 @@ def open_session(
 def save_prompt(
     cursor: apsw.Cursor, session_id: SessionId, prompt: str, *, shape: str = ""
 ) -> None:
-    """The first prompt of a session is its prompt, until the configuration has another shape."""
+    """Saves the prompt of a session. The first one is kept until the shape of the configuration
+    changes."""
     if prompt:
         cursor.execute(
             "INSERT INTO prompts (session_id, text, shape) VALUES (?, ?, ?)"
@@ -58,7 +57,7 @@ def end_session(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> Non
 
 
 def claim_route(cursor: apsw.Cursor, route: SessionKey, session_id: SessionId) -> None:
-    """Points a route at a session, unless it already points at another that can go on."""
+    """Points a route at a session, unless it already points at another that can continue."""
     cursor.execute(
         "INSERT INTO routes (key, session_id) VALUES (?, ?)"
         " ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
@@ -145,13 +144,14 @@ def clear_resume_pending(
 
 
 def clear_pending_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """The note about the interruption is in a turn by now, and must not be repeated."""
+    """Clears the pending note about the interruption: it is in a turn now, and must not be
+    repeated."""
     cursor.execute("UPDATE sessions SET note_owed = NULL WHERE id = ?", (session_id,))
 
 
 def recently_active_sessions(cursor: apsw.Cursor, since: float) -> list[SessionId]:
-    """Those that could be gone on with and are not marked: a mark says that they shall be. One
-    with an open turn is its turn's to decide, and a subagent is its parent's."""
+    """Sessions that could continue and are not marked (a mark already requires that they continue).
+    Sessions with an open turn and subagents are left out: their turn or parent decides."""
     found = cursor.execute(
         "SELECT id FROM sessions WHERE (ended_at IS NOT NULL) = 0 AND active_at >= ?"
         " AND NOT suspended"
@@ -189,10 +189,8 @@ def replace_session(
     opening: SessionReset,
     at: float,
 ) -> None:
-    """The session stands where another stood, and its turn tells why.
-
-    The other is over unless it was suspended, which says more, or another route goes on there.
-    """
+    """Records which session this one replaces in its route, and why; its turn reports that. The
+    other session ends, unless it was suspended, which is kept, or another route points to it."""
     cursor.execute(
         "UPDATE sessions SET auto_reset_reason = ?, auto_reset_told = 1, previous_id = ?"
         " WHERE id = ?",
@@ -210,7 +208,8 @@ def open_new_session(
     opening: SessionReset | None,
     at: float,
 ) -> SessionId:
-    """The session in which the route continues: this one, unless another was faster."""
+    """The session in which the route continues: this one, unless a concurrent command opened
+    another first."""
     known = continuable_session(route_target(cursor, route))
     if known is not None and (opening is None or known != opening.previous):
         return known
@@ -244,7 +243,7 @@ def busy_mode(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
 
 
 def set_busy_mode(cursor: apsw.Cursor, session_id: SessionId, mode: str) -> None:
-    """A mode, or "" for none of its own."""
+    """Sets the busy mode of a session; "": it has none of its own."""
     if not mode:
         cursor.execute("DELETE FROM busy WHERE session_id = ?", (session_id,))
         return

@@ -19,7 +19,7 @@ _NEXT_STEP = "(SELECT coalesce(max(seq), 0) + 1 FROM steps WHERE turn_id = ?2)"
 
 
 class TurnPosition(NamedTuple):
-    """Where in a session, and when, something is written."""
+    """The session, turn and time of a write."""
 
     session_id: SessionId
     turn_id: TurnId
@@ -27,7 +27,7 @@ class TurnPosition(NamedTuple):
 
 
 def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition) -> int:
-    """The seq the message took in its session; the first is 1."""
+    """Appends a message and returns its seq in the session; the first is 1."""
     seq: int = cursor.execute(
         "INSERT INTO messages (session_id, turn_id, created_at, seq, body)"
         f" VALUES (?1, ?2, ?3, {_NEXT_MESSAGE}, ?4) RETURNING seq",
@@ -38,8 +38,8 @@ def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition
 
 
 def note_added_messages(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """The search index will read the new messages of this session. To be called wherever messages
-    are inserted; triggers note what is changed or deleted."""
+    """Tells the search index that this session has new messages. To be called wherever messages
+    are inserted; triggers note changes and deletions."""
     cursor.execute(
         "INSERT INTO message_changes (session) SELECT ?1 WHERE ?1 IS NOT"
         " (SELECT session FROM message_changes ORDER BY number DESC LIMIT 1)",
@@ -62,7 +62,7 @@ def add_step(
     call_id: CallId | None = None,
     usage: Usage = _NO_USAGE,
 ) -> None:
-    """A step that is over as it is written."""
+    """Adds a step that has already ended."""
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
         f" message_seq, {rows.USAGE_COLUMNS})"
@@ -74,7 +74,7 @@ def add_step(
 def start_step(
     cursor: apsw.Cursor, call_id: CallId, position: TurnPosition, *, allowed: str | None
 ) -> None:
-    """A tool step without a result; a call that is started again keeps its open step."""
+    """Adds a tool step without a result; a call that is started again keeps its open step."""
     cursor.execute(
         "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id, allowed)"
         f" SELECT ?1, ?2, ?3, {_NEXT_STEP}, 'tool', ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM steps"
@@ -86,7 +86,7 @@ def start_step(
 def finish_step(
     cursor: apsw.Cursor, call_id: CallId, position: TurnPosition, *, message_seq: int
 ) -> None:
-    """The result of a call; one that was never started gets its step here."""
+    """Sets the result of a call; if the call was never started, its step is added here."""
     cursor.execute(
         "UPDATE steps SET message_seq = ?, finished_at = ?"
         " WHERE turn_id = ? AND call_id = ? AND finished_at IS NULL",
@@ -131,7 +131,8 @@ def turn_progress(cursor: apsw.Cursor, turn_id: TurnId) -> TurnProgress:
 def add_compaction_in_turn(
     cursor: apsw.Cursor, *, position: TurnPosition, message: CompactionMessage, usage: Usage
 ) -> None:
-    """A step of the turn that needed the room; the caller knows that the turn is open."""
+    """Adds a compaction as a step of the turn that needed it; the caller knows that the turn is
+    open."""
     seq = append_message(cursor, message, position)
     add_step(cursor, StepKind.COMPACTION, position, message_seq=seq, usage=usage)
     _set_latest_compaction(cursor, position.session_id, seq=seq, covers=message.covers)
@@ -152,7 +153,7 @@ def add_compaction_between_turns(
 def add_auxiliary_usage(
     cursor: apsw.Cursor, *, session_id: SessionId, errand: str, usage: Usage
 ) -> None:
-    """Add a call to what the session used beside its turns; one that is gone counts nothing."""
+    """Adds a call to the auxiliary usage of the session; a deleted session gets nothing."""
     cursor.execute(
         f"INSERT INTO auxiliary (session_id, errand, calls, {rows.USAGE_COLUMNS})"
         " SELECT ?1, ?2, 1, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?1)"
@@ -188,7 +189,8 @@ _LATER_USAGE = (
 
 
 def model_usage(cursor: apsw.Cursor, session_id: SessionId) -> _CountedUsage:
-    """Of the turns of a session, from what is stored and from the steps after that."""
+    """The usage of the turns of a session by model, from the stored sums and the steps after
+    them."""
     counted = cursor.execute(
         f"SELECT through, model, {rows.USAGE_COLUMNS} FROM model_usage WHERE session_id = ?",
         (session_id,),
@@ -203,8 +205,8 @@ def model_usage(cursor: apsw.Cursor, session_id: SessionId) -> _CountedUsage:
 
 
 def count_model_usage(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """Store it. A message that is stored has all its usage, also in a turn that is open. A session
-    that was deleted meanwhile has no messages, and gets no rows."""
+    """Updates the stored usage by model. A stored message has all its usage, also in an open
+    turn. A deleted session has no messages and gets no rows."""
     _, through, by_model = model_usage(cursor, session_id)
     if not through:
         return
@@ -222,8 +224,8 @@ def count_model_usage(cursor: apsw.Cursor, session_id: SessionId) -> None:
 def _set_latest_compaction(
     cursor: apsw.Cursor, session_id: SessionId, *, seq: int, covers: int
 ) -> None:
-    """Found from where the compaction before ends: an /undo that takes back a message which that
-    one covers takes the compaction, too."""
+    """Finds the latest compaction, from the end of the one before it: an /undo that takes back a
+    message that a compaction covers takes that compaction back, too."""
     before = cursor.execute(
         "SELECT covers, covered_seq FROM compactions WHERE session_id = ? AND covers <= ?",
         (session_id, covers),

@@ -137,7 +137,8 @@ def record_steer(
 
 
 def resume_turn(cursor: apsw.Cursor, *, position: TurnPosition, note: NoteMessage) -> None:
-    """What a process marked when it left it was counted then; what it could not mark is now."""
+    """Reopens a turn. An interruption that its process marked was counted then; one that it could
+    not mark is counted now."""
     crashed = _exit_reason(cursor, position) is None
     seq = transcript.append_message(cursor, note, position)
     transcript.add_step(cursor, StepKind.NOTE, position, message_seq=seq)
@@ -156,8 +157,7 @@ def park_turn(cursor: apsw.Cursor, *, position: TurnPosition) -> None:
 
 def mark_resume_pending(cursor: apsw.Cursor, mark: MarkResumePending) -> bool:
     """Mark a session, and leave the turn that the process is about to cut. One that has asked a
-    person by now stands at a step boundary, whatever its process knew: the log has its question
-    first."""
+    person is at a step boundary, whatever its process knew: its question is in the log."""
     if mark.turn_id is None:
         return session_state.mark_resume_pending(
             cursor, mark.session_id, reason=mark.reason, at=mark.at, route=mark.route
@@ -173,7 +173,7 @@ def mark_resume_pending(cursor: apsw.Cursor, mark: MarkResumePending) -> bool:
 
 
 def _waits_for_approval(cursor: apsw.Cursor, turn_id: str) -> bool:
-    """As `OpenTurn.waits` has it: it has asked, and none of its calls is running."""
+    """Whether the turn has asked a person and none of its calls is running, as `OpenTurn.waits`."""
     found = cursor.execute(
         "SELECT 1 FROM approvals WHERE turn_id = ?1 AND state = 'pending' AND NOT EXISTS"
         " (SELECT 1 FROM steps WHERE turn_id = ?1 AND call_id IS NOT NULL AND finished_at IS NULL)",
@@ -260,8 +260,8 @@ def _finish_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 
 def _messages_of_known_calls(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
-    """Without results of calls that are not stored: the turn was ended with a reply whose write did
-    not arrive."""
+    """The messages without results of calls that are not stored: the turn was ended with a reply
+    whose write did not arrive."""
     if not any(isinstance(message, ToolMessage) for message in end.messages):
         return end.messages
     calls = {call.id for call in transcript.last_calls(cursor, end.turn_id)}
@@ -298,7 +298,7 @@ def _append_final(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usa
 
 
 def _remaining_usage(whole: Usage, used: Usage) -> Usage:
-    """The usage of the last step: that of the turn without that of the steps before."""
+    """The usage of the last step: that of the turn minus that of the steps before."""
     pairs = zip(rows.usage_columns(whole), rows.usage_columns(used), strict=True)
     return rows.decode_usage(tuple(max(0, total - spent) for total, spent in pairs))
 

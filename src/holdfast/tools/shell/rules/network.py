@@ -52,7 +52,8 @@ def _wget_uploads(run: ProgramCall) -> bool:
 
 
 def _copies_to_remote(run: ProgramCall) -> bool:
-    """To another machine, or from it over here: then the last is a place of ours."""
+    """Whether it copies to another machine; otherwise it copies from there, and the last path is
+    local."""
     longs = ("rsh", "exclude", "include", "filter", "files-from", "port")
     operands = run.options("cFiJloPSXeTfM", longs).operands
     return bool(operands) and _REMOTE_TARGET.match(operands[-1]) is not None

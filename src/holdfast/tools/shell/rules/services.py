@@ -14,7 +14,7 @@ _GIT_VALUED_OPTIONS = ("git-dir", "work-tree", "namespace", "exec-path")
 
 
 def _git_subcommand(run: ProgramCall) -> tuple[str, tuple[str, ...]]:
-    """git's sub-command and what follows it."""
+    """The sub-command of git, and its arguments."""
     operands = parse_options(
         run.args, valued="Cc", valued_longs=_GIT_VALUED_OPTIONS, mixed=False
     ).operands
@@ -24,8 +24,8 @@ def _git_subcommand(run: ProgramCall) -> tuple[str, tuple[str, ...]]:
 def _on_subcommand(
     *verbs: str, sees: Callable[[str, tuple[str, ...]], bool]
 ) -> Callable[[ProgramCall], bool]:
-    """What holds of these sub-commands. A run that does not name one is not read any further:
-    most runs of git are of another."""
+    """A rule for these sub-commands only. A call without any of them is not analysed further: most
+    calls of git are of another."""
     verb_set = frozenset(verbs)
 
     def seen(run: ProgramCall) -> bool:
@@ -184,7 +184,7 @@ def _drops_tables(run: ProgramCall) -> bool:
 
 
 def _executed_sql(text: str) -> str:
-    """The statements without what they only explain, and without plain values, unless a value
+    """The statements that are executed: without EXPLAIN, and without plain values unless a value
     may be a statement itself."""
     text = _EXPLAINED.sub("", text)
     return text if _EXECUTES.search(text) else _VALUE.sub("''", text)

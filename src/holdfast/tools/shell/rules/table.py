@@ -37,7 +37,7 @@ class RuleTable:
             self._add(rule)
 
     def for_program(self, name: str) -> Sequence[ProgramRule]:
-        """Its rules, also if its name ends with a version."""
+        """The rules of a program, also if its name ends with a version."""
         found = self.by_program.get(name)
         return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
 

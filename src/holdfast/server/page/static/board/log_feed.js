@@ -44,7 +44,7 @@ export class LogBook extends Observable {
     await this.#load();
   }
 
-  /** The view stands still; meanwhile only the gateway keeps new lines. */
+  /** The view is paused; meanwhile only the gateway keeps new lines. */
   pause() {
     this.paused = true;
     this.rest();
