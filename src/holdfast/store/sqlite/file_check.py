@@ -40,8 +40,7 @@ def check_header(path: Path, *, known: int, vfs: str | None) -> None:
 
 
 def _check_empty(path: Path) -> None:
-    """Accepts an empty file in a new home or after an interrupted first start, but not if there was
-    data before."""
+    """Accepts an empty file in a new home or after an interrupted start, but not after data."""
     if has_wal(path):
         raise errors.main_file_missing(path, _wal_path(path))
     if path.exists() and path.with_name(SEARCH_FILE).exists():
