@@ -21,7 +21,7 @@ from holdfast.core.config.settings import KEY_VARIABLES, ModelSettings, Provider
 from holdfast.core.config.versions import CONFIG_FILE, ENV_FILE
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.secrets import Secret
-from holdfast.core.text.translation import N_, _, _n
+from holdfast.core.text.translation import N_, _
 from holdfast.models.target import ModelTarget, make_target
 from holdfast.system.lock import is_gateway_running
 
@@ -284,7 +284,7 @@ def _ask_model(choice: ModelSetup, models: tuple[str, ...]) -> str:
     for number, name in enumerate(models[:_MAX_MODELS_SHOWN], start=1):
         click.echo(f"  {number}  {name}")
     if (more := len(models) - _MAX_MODELS_SHOWN) > 0:
-        click.echo("  " + _n("… and {n} more", "… and {n} more", more).format(n=more))
+        click.echo("  " + _("… and {n} more").format(n=more))
 
     def parse(text: str) -> str:
         text = text.strip()
