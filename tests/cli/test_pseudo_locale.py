@@ -158,7 +158,7 @@ def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> N
         "backup list": "tar gz",
         "backup verify": "tar gz",
         "doctor --skip model --skip units --skip versions": "home permissions disk config lock "
-        "leftovers database gateway backups sandbox",
+        "leftovers database gateway backups sandbox accounts",
         "status": "none default local",
         "gateway status": "none default local",
     }

@@ -244,10 +244,13 @@ def test_the_home_is_migrated_to_this_version_and_is_healthy(
 
 @pytest.mark.parametrize("table", APPEND_ONLY_TABLES)
 def test_stored_rows_stay_unchanged(upgraded: UpgradedRun, table: str) -> None:
-    """A resumed run only adds rows."""
+    """A resumed run only adds rows; the fingerprint of a prompt that is used again now covers the
+    instructions of its request, too."""
     before, after = upgraded.before[table], upgraded.after()[table]
     assert before
-    assert {key: after.get(key) for key in before} == before
+    columns = slice(2 if table == "prompts" else None)
+    kept = {key: row[columns] for key, row in after.items() if key in before}
+    assert kept == {key: row[columns] for key, row in before.items()}
 
 
 def test_an_interrupted_turn_is_resumed_with_a_note_and_answered_once(

@@ -40,7 +40,7 @@ WITHOUT_WORK = {
     "Counters",  # figures since the start
     "MessageTracer",  # a trace has no row
     "Sender",  # notifies callers that wait for the end of a delivery, and ask the store in the end
-    "ProactiveSender",  # makes a cached agent outdated; the next process has none
+    "SessionNotes",  # makes a cached agent outdated; the next process has none
     "SessionFeeds",  # readers ask the next process for what they have not seen
     "WaitingReactions",  # sent with best effort
 }

@@ -224,6 +224,7 @@ STATELESS_WITH_ONE_METHOD = {
     "ViewerTokenHandlers",
     "WebhookRoutes",
     # Private methods that need most of the collaborators.
+    "FailureReports",
     "Takeover",
 }
 _CONTEXT_MANAGERS = {"__enter__", "__aenter__"}
