@@ -118,14 +118,14 @@ def test_a_socket_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
-    with pytest.raises(HoldfastError, match="not a directory of this user"):
+    with pytest.raises(HoldfastError, match="not a directory that belongs"):
         private_dir(theirs)
 
 
 def test_a_socket_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(HoldfastError, match="not a directory of this user"):
+    with pytest.raises(HoldfastError, match="not a directory that belongs"):
         private_dir(tmp_path / "link")
 
 

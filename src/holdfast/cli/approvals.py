@@ -44,7 +44,9 @@ def command() -> None:
 @command.command("list")
 @home_option
 @json_option
-@click.option("--all", "everything", is_flag=True, help="Include decided ones.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include approvals that were already decided."
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
     """List pending approvals, the newest first."""

@@ -43,34 +43,39 @@ def _complete_kind(
 @click.group("audit", invoke_without_command=True)
 @home_option
 @json_option
-@click.option("-f", "--follow", is_flag=True, help="Continue with new rows as they are added.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new entries, until Ctrl-C.")
 @click.option(
     "-n",
     "--lines",
     type=click.IntRange(1, 1000),
     default=50,
     show_default=True,
-    help="How many rows.",
+    help="Print at most this many entries.",
 )
 @click.option(
     "--kind",
     default="",
     metavar="KIND",
     shell_complete=_complete_kind,
-    help="Only rows of this kind: tool, approval.ended …",
+    help="Only audit entries of this kind: tool, approval.ended …",
 )
 @click.option(
-    "--actor", default="", metavar="ACTOR", help="Only rows of actors whose name contains this."
+    "--actor",
+    default="",
+    metavar="ACTOR",
+    help="Only audit entries of actors whose name contains this.",
 )
 @click.option(
     "--session",
     default="",
     metavar="ID",
     shell_complete=complete_session,
-    help="Only rows of this session.",
+    help="Only audit entries of this session.",
 )
-@click.option("--text", default="", metavar="TEXT", help="Only rows that contain this.")
-@click.option("--since", default="", metavar="DURATION", help="Only rows of the last 2h, 3 days …")
+@click.option("--text", default="", metavar="TEXT", help="Only audit entries that contain this.")
+@click.option(
+    "--since", default="", metavar="DURATION", help="Only audit entries of the last 2h, 3 days …"
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -106,7 +111,12 @@ def command(
 @click.option(
     "--format", "as_format", type=click.Choice(_FORMATS), default="jsonl", show_default=True
 )
-@click.option("-o", "--output", metavar="FILE", help="A new file (mode 0600).")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to this new file (mode 0600).  [default: standard output]",
+)
 def export(as_format: str, output: str | None) -> None:
     """Export all rows, the oldest first. The export itself adds a row.
 

@@ -90,7 +90,9 @@ def create_command(
 @command.command("list")
 @home_option
 @json_option
-@click.option("--in", "folder", metavar="DIR", help="Another folder.  [default: backup.dir]")
+@click.option(
+    "--in", "folder", metavar="DIR", help="List the backups in this folder.  [default: backup.dir]"
+)
 def list_backups(as_json: bool, folder: str | None) -> None:
     """List backups, the newest first."""
     print_backups(chosen_home(), folder=folder, as_json=as_json)
@@ -112,7 +114,9 @@ def verify_command(as_json: bool, names: tuple[str, ...], every: bool) -> None:
 @command.command("prune")
 @home_option
 @json_option
-@click.option("--keep", type=click.IntRange(1), help="How many to keep.  [default: backup.keep]")
+@click.option(
+    "--keep", type=click.IntRange(1), help="How many backups to keep.  [default: backup.keep]"
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def prune_command(as_json: bool, keep: int | None, dry_run: bool) -> None:
     """Remove all but the newest backups."""

@@ -38,7 +38,12 @@ from holdfast.system.paths import Paths
 @json_option
 @click.argument("name", metavar="NAME|FILE", required=False)
 @click.option("--recover", is_flag=True, help="Recover the readable data of a damaged database.")
-@click.option("--all", "everything", is_flag=True, help="Also replace other files that exist.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also replace existing files of users, memory and the configuration.",
+)
 @click.option("-y", "--yes", "--force", "yes", is_flag=True, help="Do not ask for confirmation.")
 def command(as_json: bool, name: str | None, recover: bool, everything: bool, yes: bool) -> None:
     """Restore a backup: a NAME in `holdfast backup list`, `latest`, or a FILE.

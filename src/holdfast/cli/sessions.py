@@ -63,9 +63,9 @@ def command() -> None:
     type=click.IntRange(1, 1000),
     default=50,
     show_default=True,
-    help="List at most this many.",
+    help="List at most this many sessions.",
 )
-@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many sessions.")
 @click.option("--subagents", is_flag=True, help="Include sessions of subagents.")
 def list_sessions(as_json: bool, limit: int, offset: int, subagents: bool) -> None:
     """List conversations, most recently active first."""

@@ -214,7 +214,7 @@ class DeniedAccessAudit:
             await asyncio.shield(self._store.write(RecordAudit(entry=act)))
         except StoreError as error:
             log.warning(
-                "Could not audit the refusal of %s: %s",
+                "Could not write the refusal of %s to the audit log: %s",
                 actor,
                 error,
                 extra={"action": "denied_access_not_audited"},

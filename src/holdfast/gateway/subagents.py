@@ -235,7 +235,9 @@ class SubagentSupervisor:
             if isinstance(failure, StoreError):
                 # The next start stops it: `follow_recovered`.
                 about = {"action": "subagent_failed"}
-                log.error("Could not stop a subagent: %s", failure, extra=about)
+                log.error(
+                    "Could not stop a subagent: %s; the next start stops it", failure, extra=about
+                )
             elif isinstance(failure, BaseException):
                 raise failure
         if not request.stopped.done():

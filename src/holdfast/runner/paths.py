@@ -158,6 +158,8 @@ def connect_socket(paths: SessionPaths) -> socket.socket | None:
     except BlockingIOError:
         sock.close()
         raise RunnerError(
-            "cannot connect to the runner of session {session_id}", session_id=paths.session_id
+            "the runner of session {session_id} is busy and accepts no connection. "
+            "Try again in a moment",
+            session_id=paths.session_id,
         ) from None
     return sock

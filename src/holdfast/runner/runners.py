@@ -219,7 +219,7 @@ class Runners:
         results = await asyncio.gather(*map(self.end_session, sessions), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
-                log.error("Could not stop a runner: %s", result)
+                log.error("Could not stop a runner, whose commands may still run: %s", result)
         await self._finish_background_tasks()
 
     async def detach(self) -> None:
@@ -296,7 +296,8 @@ class Runners:
             live = await self._connect(session_id, outer_pid=outer)
         if live is None:
             raise RunnerError(
-                "the runner of session {session_id} exited right after its start",
+                "the runner of session {session_id} exited right after its start. Try again; if it "
+                "happens again, `holdfast doctor` checks the sandbox",
                 session_id=session_id,
             )
         return live
@@ -373,7 +374,13 @@ class Runners:
         except HoldfastError as error:
             # Recovery finds out for itself: a row is a hint, the process is the proof.
             about = {"action": "runner_end_not_saved", "session": session_id}
-            log.warning("Could not record the end of a runner: %s", error, extra=about)
+            log.warning(
+                "Could not record the end of the runner of session %s: %s; the next start "
+                "checks it",
+                session_id,
+                error,
+                extra=about,
+            )
 
     def _run_in_background(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(chore)

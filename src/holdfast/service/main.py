@@ -184,7 +184,9 @@ class GatewayProcess:
         try:
             await self._lifecycle.restart(order)
         except RestartRefused as refused:
-            log.warning("Not restarted: %s", refused, extra={"action": "restart_refused"})
+            log.warning(
+                "The gateway was not restarted: %s", refused, extra={"action": "restart_refused"}
+            )
 
     async def _hand_over(self, to: Path, order: StopOrder) -> str:
         """Send the sockets to a waiting successor and stop; or return the supervisor's name, which
@@ -193,7 +195,7 @@ class GatewayProcess:
             return self._handover.supervisor
         listener = self._started.listener
         if self._stop_request.order is not None or listener is None:
-            raise RestartRefused("the gateway is already stopping.")
+            raise RestartRefused("The gateway is already stopping.")
         await self._handover.send_sockets(to, listener.sockets, address=listener.address)
         if self._stop_request.order is None:  # a second order would shorten the stop under way
             self._lifecycle.stop(order)

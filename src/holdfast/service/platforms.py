@@ -102,7 +102,7 @@ def _open(name: str, context: PluginContext[Any]) -> Platform | None:
         return platform
     except Exception as error:  # third-party plugins may raise anything
         what = f"{name}:{context.account}"
-        log.exception("Could not open %s.", what, extra={"action": "platform_unusable"})
+        log.exception("Could not open account %s", what, extra={"action": "platform_unusable"})
         reason = error if isinstance(error, PluginUnusable) else repr(error)
         return _unusable(name, context, reason)
 

@@ -84,7 +84,10 @@ class Reloader:
                 await self._record_start_config()
         except StoreError as error:  # the next change saves it, before its own version
             log.warning(
-                "Could not save the configuration: %s", error, extra={"action": "config_not_saved"}
+                "Could not save the configuration of the start as a version: %s; the next change "
+                "saves it",
+                error,
+                extra={"action": "config_not_saved"},
             )
 
     async def reload(
@@ -112,7 +115,7 @@ class Reloader:
             pass  # reported already, and until the file is valid
         except HoldfastError as error:
             log.error(
-                "Could not reload the configuration: %s",
+                "Could not reload the configuration, the last valid one stays in use: %s",
                 error,
                 extra={"action": "config_reload_failed"},
             )
@@ -270,7 +273,11 @@ def _log_changes(
     )
     if changes.pending_restart:
         keys = ", ".join(changes.pending_restart)
-        log.warning("Needs a restart: %s.", keys, extra={"action": "config_pending_restart"})
+        log.warning(
+            "Changed settings take effect after a restart of the gateway: %s.",
+            keys,
+            extra={"action": "config_pending_restart"},
+        )
     for warning in warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
 

@@ -108,7 +108,10 @@ class HomeLock:
                 raise HomeInUse(self._home, holder, purpose=self._purpose) from None
         except OSError as error:
             raise HoldfastError(
-                "{home} cannot be locked: {error}", home=self._home, error=error.strerror
+                "{home} cannot be locked: {error}. Check its permissions; a network file "
+                "system must support locks",
+                home=self._home,
+                error=error.strerror,
             ) from None
         return self._fd is not None
 
@@ -119,7 +122,10 @@ class HomeLock:
             self._fd = _lock(self._home, wait=True)
         except OSError as error:
             raise HoldfastError(
-                "{home} cannot be locked: {error}", home=self._home, error=error.strerror
+                "{home} cannot be locked: {error}. Check its permissions; a network file "
+                "system must support locks",
+                home=self._home,
+                error=error.strerror,
             ) from None
         self._record_holder()
 
@@ -196,7 +202,9 @@ def _write_atomically(path: Path, content: bytes) -> None:
         draft.replace(path)
     except OSError as error:
         raise HoldfastError(
-            "{path} cannot be written: {error}", path=path, error=error.strerror
+            "{path} cannot be written: {error}. Check its permissions and the free space",
+            path=path,
+            error=error.strerror,
         ) from None
 
 

@@ -118,7 +118,7 @@ def check_owner(path: Path) -> None:
     found = path.lstat()
     if not path.is_dir() or path.is_symlink() or found.st_uid not in (os.getuid(), 0):
         raise HoldfastError(
-            "{path} is not a directory of this user. Remove it, or choose a shorter path "
-            "with --home, which does not need it",
+            "{path} is not a directory that belongs to this user. Remove it. Where that is not "
+            "allowed, choose a home with a shorter path (--home): its sockets are in the home",
             path=path,
         )

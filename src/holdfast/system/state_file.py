@@ -40,7 +40,9 @@ async def save(path: Path, value: object) -> None:
         await asyncio.to_thread(write_atomically, path, msgspec.json.encode(value))
     except OSError as error:
         raise TransientStoreError(
-            "{path} cannot be written: {error}", path=path, error=error
+            "Could not write {path}: {error}; check its permissions and the free space",
+            path=path,
+            error=error,
         ) from error
 
 

@@ -129,7 +129,7 @@ async def test_a_reply_goes_to_the_current_nick_of_the_account(
     assert server.bot_messages[-1].param(0) == "annie"
     server.names = {"ann": "mallory!~m@elsewhere.example"}
     async with platform.connect(intake):
-        with pytest.raises(SendRejected, match="no longer"):
+        with pytest.raises(SendRejected, match="another person"):
             await platform.send(outbound("hello", "ann"))
 
 

@@ -407,7 +407,7 @@ def test_a_backup_is_found_by_name_by_prefix_or_as_the_latest(home: Path) -> Non
     stem = backup.name.removesuffix(".tar.gz")
     for name in (stem, backup.name, stem[:15], stem.removeprefix("holdfast-"), "latest"):
         assert directory.find_backup(folder, name) == backup, name
-    with pytest.raises(HoldfastError, match="several"):
+    with pytest.raises(HoldfastError, match="begin with"):
         directory.find_backup(folder, "holdfast-")
     with pytest.raises(HoldfastError, match="backup list"):
         directory.find_backup(folder, "holdfast-1999")

@@ -48,7 +48,7 @@ class KeyedTaskQueue:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._size >= _MAX_QUEUED:
             log.warning(
-                "The queue of %s is full (%d tasks); a task is dropped",
+                "The queue of memory provider %s is full (%d tasks); a task is dropped",
                 self._name,
                 _MAX_QUEUED,
                 extra={"action": "memory_queue_full"},

@@ -109,7 +109,7 @@ def show_settings(as_json: bool) -> None:
     multiple=True,
     metavar="KEY",
     shell_complete=_complete_key,
-    help="Reset to its default.",
+    help="Reset the setting to its default.",
 )
 def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> None:
     """Change keys of holdfast.toml.
@@ -153,7 +153,11 @@ def reload_config(as_json: bool) -> None:
 @home_option
 @json_option
 @click.option(
-    "-n", "limit", type=click.IntRange(1, 1000), default=20, help="How many.  [default: 20]"
+    "-n",
+    "limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    help="List at most this many versions.  [default: 20]",
 )
 def history(limit: int, as_json: bool) -> None:
     """List the configurations that were active, the newest first.

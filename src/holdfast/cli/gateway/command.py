@@ -83,7 +83,11 @@ def boot_command() -> None:
 @click.command("check")
 @home_option
 @json_option
-@click.option("--port", type=click.IntRange(0, 65535), help="As for `run`.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Check this port; 0: any free port.  [default: gateway.port]",
+)
 @click.option("--schema", type=int, default=0, hidden=True)
 def check_command(as_json: bool, port: int | None, schema: int) -> None:
     """Check whether a gateway could start here; nothing is started or changed.
@@ -128,7 +132,13 @@ def _check_can_start(port: int | None, schema: int) -> None:
 @json_option
 @click.option("--now", is_flag=True, help="Do not wait for running turns.")
 @click.option("--when-idle", is_flag=True, help="Restart as soon as no turn is running.")
-@click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--timeout",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Wait at most this many seconds.",
+)
 def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
     """Restart the gateway; running turns continue in the new process.
 
@@ -148,7 +158,13 @@ def restart_command(as_json: bool, now: bool, when_idle: bool, timeout: float) -
 @home_option
 @json_option
 @click.option("--now", is_flag=True, help="Do not wait for running turns.")
-@click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--timeout",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Wait at most this many seconds.",
+)
 def stop_command(as_json: bool, now: bool, timeout: float) -> None:
     """Stop the gateway; it stays down until it is started again.
 
@@ -163,11 +179,16 @@ def stop_command(as_json: bool, now: bool, timeout: float) -> None:
 @click.command("install")
 @home_option
 @click.option(
-    "--user", "scope", flag_value="user", help="For you only.  [default, except for root]"
+    "--user",
+    "scope",
+    flag_value="user",
+    help="Install the unit for you only.  [default, except for root]",
 )
-@click.option("--system", "scope", flag_value="system", help="For the machine; needs root.")
+@click.option(
+    "--system", "scope", flag_value="system", help="Install the unit for the machine; needs root."
+)
 @click.option("--run-as", metavar="USER", help="The user that a system unit runs as.")
-@click.option("--name", default="", help="For a second unit: holdfast-NAME.")
+@click.option("--name", default="", help="Install a second unit: holdfast-NAME.")
 @click.option("--force", is_flag=True, help="Overwrite a unit that differs.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written and run.")
 def install_command(

@@ -188,7 +188,8 @@ class Scheduler:
     async def _pause_job(self, job: Job, why: str) -> None:
         """Pause a job whose due times cannot be computed any more; the others continue."""
         log.error(
-            "Paused job %d, because its schedule cannot be used: %s",
+            "Paused job %d, because its schedule cannot be used: %s; change it with `holdfast "
+            "jobs edit`, then resume it",
             job.id,
             why,
             extra={"action": "job_paused", "job": job.id},

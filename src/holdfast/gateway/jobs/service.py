@@ -93,7 +93,7 @@ class JobDestinations:
         if not requester.is_operator:
             raise JobRefused(
                 "Only operators can send the answers of a job to another chat than the one in "
-                "which it was created."
+                "which it was created. Leave out `to`, or ask an operator to create the job."
             )
         if to == HOME:
             self._check_home()

@@ -70,13 +70,17 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
         raise
     if done and not task.cancelled() and (error := task.exception()) is not None:
         log.error(
-            "Shutdown phase %r failed", phase.name, exc_info=error, extra={"action": "phase_failed"}
+            "Shutdown phase %r failed; the next phases run all the same",
+            phase.name,
+            exc_info=error,
+            extra={"action": "phase_failed"},
         )
 
 
 def _log_late(phase: Phase) -> None:
     log.error(
-        "Shutdown phase %r took longer than %g s and was cancelled",
+        "Shutdown phase %r took longer than %g s and was cancelled; the next phases run all the "
+        "same",
         phase.name,
         phase.seconds,
         extra={"action": "phase_late"},

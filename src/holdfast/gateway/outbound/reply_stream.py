@@ -335,7 +335,11 @@ class ReplyStream:
             self.part = None if new_row is not None else part  # as the store has it
             self._mute()
             about = {"action": "reply_stream_failed", "session": self._new.session_id}
-            log.warning("Could not record a streamed reply: %s", error, extra=about)
+            log.warning(
+                "Could not record a streamed reply, which is sent when it is complete: %s",
+                error,
+                extra=about,
+            )
         self._next_at = self._clock.monotonic() + self._interval
         if self._has_unshown_text:
             self._schedule()

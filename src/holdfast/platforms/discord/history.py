@@ -107,7 +107,9 @@ class DiscordCheckpoint:
             await asyncio.to_thread(self._save)
         except OSError as error:
             raise TransientStoreError(
-                "Could not write {path}: {error}", path=self._path, error=error
+                "Could not write {path}: {error}; check its permissions and the free space",
+                path=self._path,
+                error=error,
             ) from error
 
     def _save(self) -> None:

@@ -307,14 +307,14 @@ class DiscordMessageHandler:
             await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug(
-                "Message %s ignored: %s",
+                "Ignored Discord message %s: %s",
                 inbound.event_id,
                 error,
                 extra={"action": "message_ignored"},
             )
         except NotAllowed as error:
             log.info(
-                "Dropped message %s of user %s: %s",
+                "Dropped Discord message %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -377,7 +377,7 @@ class DiscordInteractionHandler:
         except NotAllowed as error:
             text = catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
             log.info(
-                "Dropped interaction %s of user %s: %s",
+                "Dropped Discord interaction %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -413,7 +413,7 @@ class DiscordInteractionHandler:
             )
         except SendError as error:
             log.debug(
-                "Could not acknowledge an interaction: %s",
+                "Could not acknowledge a Discord interaction: %s",
                 error,
                 extra={"action": "button_not_acknowledged"},
             )

@@ -369,7 +369,8 @@ class SentFolder:
                 await mailbox.append(self._folder, mail.source)
         except ConnectError as error:
             log.warning(
-                "Could not store the copy of a sent mail: %s",
+                "Could not store the copy of a sent mail, which the folder of sent mail now lacks: "
+                "%s",
                 error,
                 extra={"action": "sent_copy_failed"},
             )

@@ -86,13 +86,20 @@ class ChannelMembership:
 
     def _handle_leave(self, channel: str, reason: str) -> None:
         self._current.discard(self._client.names.fold(channel))
-        log.warning("Left channel %s: %s", channel, reason, extra={"action": "channel_left"})
+        log.warning(
+            "Removed from IRC channel %s: %s; its messages are not received; joining it "
+            "again is retried",
+            channel,
+            reason,
+            extra={"action": "channel_left"},
+        )
 
     def _handle_refusal(self, channel: str, reason: str) -> None:
         key = self._client.names.fold(channel)
         if key in self._configured and self._refusals.get(key) != reason:  # logged once per reason
             log.warning(
-                "Could not join channel %s: %s",
+                "Could not join IRC channel %s: %s; its messages are not received, and "
+                "joining it is retried",
                 channel,
                 reason,
                 extra={"action": "channel_join_refused"},

@@ -265,14 +265,14 @@ class IrcReceiver:
             await self._intake.accept(inbound)
         except NotAddressed as error:
             log.debug(
-                "Message %s ignored: %s",
+                "Ignored IRC message %s: %s",
                 inbound.event_id,
                 error,
                 extra={"action": "message_ignored"},
             )
         except NotAllowed as error:
             log.info(
-                "Dropped a message of %s: %s",
+                "Dropped an IRC message of %s: %s",
                 inbound.source.user_id,
                 error,
                 extra={"action": "message_not_allowed"},

@@ -176,7 +176,9 @@ class MatrixCheckpoint:
             await asyncio.to_thread(self._write)
         except OSError as error:
             raise TransientStoreError(
-                "Could not write {path}: {error}", path=self._path, error=error
+                "Could not write {path}: {error}; check its permissions and the free space",
+                path=self._path,
+                error=error,
             ) from error
 
     def _write(self) -> None:

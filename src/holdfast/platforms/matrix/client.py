@@ -421,7 +421,9 @@ class MatrixLogin:
             await asyncio.to_thread(write_atomically, self._path, msgspec.json.encode(login))
         except OSError as error:
             raise TransientStoreError(
-                "Could not write {path}: {error}", path=self._path, error=error
+                "Could not write {path}: {error}; check its permissions and the free space",
+                path=self._path,
+                error=error,
             ) from error
 
 

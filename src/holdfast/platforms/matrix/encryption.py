@@ -184,7 +184,7 @@ class EncryptionMachine:
         # batch would be received again forever.
         except Exception:
             log.warning(
-                "Skipping an invalid part of a sync response",
+                "Skipping an invalid part of a Matrix sync response",
                 exc_info=True,
                 extra={"action": "sync_invalid"},
             )
@@ -235,7 +235,12 @@ class EncryptionMachine:
             return decrypted
         # The edge of the library: for invalid events it raises more than its own exceptions.
         except Exception as error:  # noqa: BLE001 - the event is kept and retried
-            log.debug("%s", error, extra={"action": "event_undecryptable"})
+            log.debug(
+                "Could not decrypt a Matrix event in %s: %s; retrying when its keys arrive",
+                room_id,
+                error,
+                extra={"action": "event_undecryptable"},
+            )
             return None
 
     async def outgoing_requests(self) -> Sequence[KeyRequest]:

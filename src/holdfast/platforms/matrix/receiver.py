@@ -255,11 +255,14 @@ class MessageSubmitter:
             self._on_accepted(inbound)
         except NotAddressed as error:
             log.debug(
-                "Message %s ignored: %s", event_id, error, extra={"action": "message_ignored"}
+                "Ignored Matrix message %s: %s",
+                event_id,
+                error,
+                extra={"action": "message_ignored"},
             )
         except NotAllowed as error:
             log.info(
-                "Dropped message %s of %s: %s",
+                "Dropped Matrix message %s of %s: %s",
                 event_id,
                 inbound.source.user_id,
                 error,

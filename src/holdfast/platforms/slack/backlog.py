@@ -159,7 +159,7 @@ class SlackBacklog:
                 return
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
-                    "Could not accept a missed message from Slack: %s",
+                    "Could not accept a missed message from Slack: %s; retrying",
                     error,
                     extra={"action": "receiver_retrying"},
                 )

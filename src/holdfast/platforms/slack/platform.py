@@ -183,8 +183,11 @@ class SlackPlatform:
             log.warning("The Slack app lacks %s", grant, extra={"action": "scopes_missing"})
         if not self.capabilities.lookup:
             log.warning(
-                "Without the history scopes, it cannot be looked up whether a message has "
-                "arrived in Slack; after a lost response it may be sent twice",
+                "A message whose response is lost may be sent twice: looking it up in Slack needs "
+                "the scopes %s. Add them under OAuth & Permissions at %s, and install the app "
+                "into the workspace again",
+                ", ".join(sorted(HISTORY_SCOPES - self._client.scopes)),
+                APPS_PAGE,
                 extra={"action": "scopes_missing"},
             )
 

@@ -289,11 +289,13 @@ class SlackReceiver:
         try:
             await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
-            log.debug("Event %s ignored: %s", event_id, error, extra={"action": "event_ignored"})
+            log.debug(
+                "Ignored Slack event %s: %s", event_id, error, extra={"action": "event_ignored"}
+            )
             return True
         except NotAllowed as error:
             log.info(
-                "Dropped event %s of user %s: %s",
+                "Dropped Slack event %s of user %s: %s",
                 event_id,
                 inbound.source.user_id,
                 error,
@@ -482,9 +484,12 @@ class SocketModeConnection:
                 return await receiver.handle(frame.type, frame.payload)
             except (StoreError, IntakeClosed, NotConnected) as error:
                 log.warning(
-                    "Could not accept an envelope from Slack (%s): %s",
+                    "Could not accept an envelope from Slack (%s): %s; %s",
                     frame.type,
                     error,
+                    "retrying"
+                    if frame.type == EnvelopeType.EVENT
+                    else "Slack reports that it failed",
                     extra={"action": "receiver_retrying"},
                 )
                 if frame.type != EnvelopeType.EVENT:

@@ -159,12 +159,15 @@ class TelegramReceiver:
                 await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug(
-                "Update %s ignored: %s", inbound.event_id, error, extra={"action": "update_ignored"}
+                "Ignored Telegram update %s: %s",
+                inbound.event_id,
+                error,
+                extra={"action": "update_ignored"},
             )
         except NotAllowed as error:
             reply = catalogue_for(inbound.source.language).gettext(_NOT_ALLOWED_TEXT)
             log.info(
-                "Dropped update %s of user %s: %s",
+                "Dropped Telegram update %s of user %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,
@@ -194,7 +197,7 @@ class TelegramReceiver:
             )
         except SendError as error:
             log.debug(
-                "Could not acknowledge a button: %s",
+                "Could not acknowledge a press of a Telegram button: %s",
                 error,
                 extra={"action": "button_not_acknowledged"},
             )

@@ -89,7 +89,9 @@ class WebhookClient:
             )
         except (SendRejected, Throttled) as error:
             log.debug(
-                "The endpoint did not accept a ping: %s", error, extra={"action": "ping_refused"}
+                "The webhook endpoint did not accept a ping: %s",
+                error,
+                extra={"action": "ping_refused"},
             )
 
     async def post(

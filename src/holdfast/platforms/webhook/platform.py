@@ -159,7 +159,7 @@ class WebhookPlatform:
                 self._report_lost(error)
             except SendError as error:
                 log.debug(
-                    "The endpoint did not respond to a ping: %s",
+                    "The webhook endpoint did not respond to a ping: %s",
                     error,
                     extra={"action": "webhook_endpoint_unreachable"},
                 )

@@ -190,7 +190,9 @@ class ArchiveCheckpoints:
             await asyncio.to_thread(self._write, archive, checkpoint)
         except OSError as error:
             raise TransientStoreError(
-                "Could not write {path}: {error}", path=self._path, error=error
+                "Could not write {path}: {error}; check its permissions and the free space",
+                path=self._path,
+                error=error,
             ) from error
 
     def _write(self, archive: str, checkpoint: ArchiveCheckpoint) -> None:

@@ -401,7 +401,7 @@ class XmppReceiver:
             raise NotConnected("{error}", error=error) from error
         self._archive, self._started = None, True
         log.warning(
-            "%s has no archive (%s): messages sent while the gateway is down are lost",
+            "%s has no XMPP archive (%s): messages sent while the gateway is down are lost",
             self._origin.archive_owner,
             error,
             extra={"action": "archive_missing"},
@@ -456,7 +456,7 @@ class XmppReceiver:
             if error.is_temporary:
                 raise NotConnected("{error}", error=error) from error
             log.warning(
-                "Could not fetch the archive of %s, which is skipped: %s",
+                "Could not fetch the XMPP archive of %s, which is skipped: %s",
                 self._origin.archive_owner,
                 error,
                 extra={"action": "history_refused"},
@@ -492,14 +492,14 @@ class XmppReceiver:
             accepted = await self._intake.accept(inbound, attachments)
         except NotAddressed as error:
             log.debug(
-                "Message %s ignored: %s",
+                "Ignored XMPP message %s: %s",
                 inbound.event_id,
                 error,
                 extra={"action": "message_ignored"},
             )
         except NotAllowed as error:
             log.info(
-                "Dropped message %s of %s: %s",
+                "Dropped XMPP message %s of %s: %s",
                 inbound.event_id,
                 inbound.source.user_id,
                 error,

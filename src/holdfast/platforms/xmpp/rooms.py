@@ -69,7 +69,7 @@ class XmppRoom:
                 return await self._entering
         except TimeoutError as error:
             raise OutcomeUnknown(
-                "{address} did not respond within {timeout:.0f} s",
+                "the room {address} did not respond within {timeout:.0f} s",
                 address=self.address,
                 timeout=_ENTER_TIMEOUT,
             ) from error
@@ -142,7 +142,8 @@ class XmppRoom:
         self.nick = ""
         self.closed_reason = f"we were removed from {self.address}"
         log.warning(
-            "Removed from XMPP room %s; its messages are not received any more",
+            "Removed from XMPP room %s; its messages are not received until the account connects "
+            "again and the room admits it",
             self.address,
             extra={"action": "room_left"},
         )
@@ -158,7 +159,12 @@ async def _try_to_enter(room: XmppRoom, stream: XmppStream, nick: str) -> None:
         await room.enter(stream, nick)
     except (StanzaRejected, OutcomeUnknown) as error:
         room.closed_reason = str(error)
-        log.warning("%s", error, extra={"action": "room_join_refused"})
+        log.warning(
+            "Could not join XMPP room %s: %s; its messages are not received",
+            room.address,
+            error,
+            extra={"action": "room_join_refused"},
+        )
 
 
 def room_of(rooms: Mapping[str, XmppRoom], sender: str) -> XmppRoom | None:

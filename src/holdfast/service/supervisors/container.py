@@ -81,7 +81,8 @@ def ask_container_supervisor(paths: Paths, request: str) -> str | None:
         return None
     except OSError as error:
         raise HoldfastError(
-            "the supervisor of {home} does not respond at {socket}: {error}",
+            "The supervisor (`holdfast gateway boot`) of {home} does not respond at {socket}: "
+            "{error}. Try again; if that does not help, restart the container",
             home=paths.home,
             socket=paths.run / SOCKET_NAME,
             error=error,

@@ -97,7 +97,8 @@ async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str
     """
     if unit is None:
         raise SupervisorUnreachable(
-            "systemd started this process, but the name of its unit is unknown"
+            "systemd started this process, but the name of its unit is unknown. Restart the unit "
+            "yourself"
         )
     command = ["systemctl", *(["--user"] if unit.user else []), "--no-block", "restart", unit.name]
     try:
@@ -105,13 +106,14 @@ async def request_systemd_restart(unit: CurrentUnit | None, environ: Mapping[str
             await _run_systemctl(command, environ)
     except TimeoutError:
         raise SupervisorUnreachable(
-            "`{command}` took longer than {systemctl_timeout:g} s",
+            "`{command}` took longer than {systemctl_timeout:g} s. Check whether systemd responds: "
+            "`systemctl status`",
             command=" ".join(command),
             systemctl_timeout=SYSTEMCTL_TIMEOUT,
         ) from None
     except OSError as error:
         raise SupervisorUnreachable(
-            "`{command}` cannot be started: {error}",
+            "`{command}` cannot be started: {error}. Restart the unit yourself",
             command=" ".join(command),
             error=error.strerror,
         ) from None
@@ -133,7 +135,7 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
     if process.returncode:
         text = errors.decode(errors="replace").strip()
         raise SupervisorUnreachable(
-            "`{command}` failed with exit code {returncode}: {text}",
+            "`{command}` failed with exit code {returncode}: {text}. Restart the unit yourself",
             command=" ".join(command),
             returncode=process.returncode,
             text=text,

@@ -66,8 +66,7 @@ def read_manifest(path: Path) -> BackupManifest:
         if member is None or member.name != MANIFEST_FILE:
             raise InvalidBackup(
                 "{path} is not a backup of Holdfast: it does not begin with a manifest. "
-                "`holdfast backup "
-                "list` shows all backups",
+                "`holdfast backup list` shows all backups",
                 path=path,
             )
         return _decode_manifest(path, _read_small(tar, member, path))
@@ -110,7 +109,11 @@ def unpack(
             found[member.name] = _extract(tar, member, to, progress)
             if to is not None:
                 written.append(member.name)
-    raise InvalidBackup("{path} is incomplete: the checksums at its end are missing", path=path)
+    raise InvalidBackup(
+        "{path} is incomplete: the checksums at its end are missing. Use another backup; "
+        "`holdfast backup list` shows all",
+        path=path,
+    )
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, body: bytes, *, at: float) -> str:
@@ -191,7 +194,8 @@ def _check_name(path: Path, member: tarfile.TarInfo) -> None:
     spelt = str(name) == member.name and "\0" not in member.name
     if not (inside and spelt and member.isfile() and not member.issparse()):
         raise InvalidBackup(
-            "{path} is not a backup of Holdfast: it contains {member!r}",
+            "{path} is not a backup of Holdfast: it contains {member!r}. "
+            "`holdfast backup list` shows all backups",
             path=path,
             member=member.name,
         )
@@ -229,7 +233,8 @@ def _read_small(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> by
     file = tar.extractfile(member) if member.isfile() else None
     if file is None or member.size > _MAX_METADATA:
         raise InvalidBackup(
-            "{path} is not a backup of Holdfast: its {member} is not a regular file",
+            "{path} is not a backup of Holdfast: its {member} is too large or not a regular file. "
+            "`holdfast backup list` shows all backups",
             path=path,
             member=member.name,
         )
@@ -241,7 +246,10 @@ def _decode_manifest(path: Path, body: bytes) -> BackupManifest:
         manifest = msgspec.json.decode(body, type=BackupManifest)
     except msgspec.MsgspecError as error:
         raise InvalidBackup(
-            "{path} has a manifest that cannot be read: {error}", path=path, error=error
+            "{path} has a manifest that cannot be read: {error}. Use another backup; "
+            "`holdfast backup list` shows all",
+            path=path,
+            error=error,
         ) from None
     if manifest.format > BACKUP_FORMAT:
         raise InvalidBackup(
@@ -267,9 +275,14 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
             yield tar
     except (FileExistsError, NotADirectoryError):
         raise InvalidBackup(
-            "{path} is not a backup of Holdfast: it contains a file twice", path=path
+            "{path} is not a backup of Holdfast: it contains a file twice. "
+            "`holdfast backup list` shows all backups",
+            path=path,
         ) from None
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError) as error:
         raise InvalidBackup(
-            "{path} is damaged or not a backup of Holdfast: {error}", path=path, error=error
+            "{path} is damaged or not a backup of Holdfast: {error}. "
+            "`holdfast backup list` shows all backups",
+            path=path,
+            error=error,
         ) from None

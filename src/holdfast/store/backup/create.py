@@ -232,7 +232,8 @@ def create_backup(
         return spec.to
     except OSError as error:
         raise HoldfastError(
-            "No backup was made: {folder} cannot be written: {error}. No incomplete file was left",
+            "No backup was made: {folder} cannot be written: {error}. No incomplete file was left. "
+            "Check the free space and the permissions, or choose another folder with --to",
             folder=folder,
             error=error.strerror,
         ) from None
@@ -303,21 +304,35 @@ def check_database(path: Path, database: Path, manifest: BackupManifest) -> None
             supported=len(load_migrations()),
         )
     if not database.exists():
-        raise InvalidBackup("{path} does not contain a database", path=path)
+        raise InvalidBackup(
+            "{path} does not contain a database. Use another backup; `holdfast backup list` "
+            "shows all",
+            path=path,
+        )
     try:
         with open_database_copy(database) as db:
             expected = (APPLICATION_ID, manifest.schema, manifest.counts)
             found = (db.pragma("application_id"), db.pragma("user_version"), _table_counts(db))
             if problems := quick_check(db.cursor()):
                 raise InvalidBackup(
-                    "The database in {path} is damaged: {problems}", path=path, problems=problems[0]
+                    "The database in {path} is damaged: {problems}. Use another backup; "
+                    "`holdfast backup list` shows all",
+                    path=path,
+                    problems=problems[0],
                 )
     except errors.DAMAGE_ERRORS as error:
         raise InvalidBackup(
-            "The database in {path} cannot be opened: {error}", path=path, error=error
+            "The database in {path} cannot be opened: {error}. Use another backup; "
+            "`holdfast backup list` shows all",
+            path=path,
+            error=error,
         ) from None
     if expected != found:
-        raise InvalidBackup("The database in {path} does not match its manifest", path=path)
+        raise InvalidBackup(
+            "The database in {path} does not match its manifest. Use another backup; "
+            "`holdfast backup list` shows all",
+            path=path,
+        )
 
 
 def require_free_space(folder: Path, needed: int) -> None:

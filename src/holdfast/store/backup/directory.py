@@ -40,7 +40,10 @@ def list_backups(folder: Path) -> list[StoredBackup]:
         paths = [*folder.glob(f"{_PREFIX}*{_SUFFIX}")]
     except OSError as error:
         raise HoldfastError(
-            "{folder} cannot be read: {error}", folder=folder, error=error.strerror
+            "{folder} cannot be read: {error}. Check its permissions, or choose another folder "
+            "with --in",
+            folder=folder,
+            error=error.strerror,
         ) from None
     return sorted(map(_read_backup, paths), key=lambda one: one.made_at, reverse=True)
 
@@ -63,11 +66,18 @@ def find_backup(folder: Path, name: str) -> Path:
         one for one in found if one.name.startswith((prefix, _PREFIX + prefix))
     ]
     if len(matches) != 1:
-        many = "several backups begin" if matches else "no backup begins"
+        if matches:
+            raise InvalidBackup(
+                "The names of {n} backups in {folder} begin with {name!r}. Type more of the name; "
+                "`holdfast backup list` shows all backups",
+                n=len(matches),
+                folder=folder,
+                name=name,
+            )
         raise InvalidBackup(
-            "In {folder} {many} with {name!r}; `holdfast backup list` has all",
+            "No backup in {folder} has a name that begins with {name!r}. `holdfast backup list` "
+            "shows all backups",
             folder=folder,
-            many=many,
             name=name,
         )
     return matches[0].path

@@ -122,7 +122,8 @@ def staging_folder(home: Path, mark: str) -> Iterator[Path]:
         yield staging
     except OSError as error:
         raise HoldfastError(
-            "{home} cannot be written: {error}. Nothing in it was changed",
+            "{home} cannot be written: {error}. Nothing in it was changed. Check its "
+            "permissions and the free space",
             home=home,
             error=error.strerror,
         ) from None
@@ -185,7 +186,9 @@ def _prepare_database(database: Path, *, at: float) -> None:
             )
     except apsw.Error as error:
         raise InvalidBackup(
-            "The database of the backup cannot be written: {error}", error=error
+            "The database of the backup cannot be written: {error}. Check the free space, or use "
+            "another backup; `holdfast backup list` shows all",
+            error=error,
         ) from None
     finally:
         db.close()

@@ -35,7 +35,7 @@ def decode_record(payload: bytes) -> list[Value]:
     """The values of a record. Raises `CorruptData`."""
     size, at = read_varint(payload, 0)
     if not 0 < size <= len(payload):
-        raise CorruptData("the header does not fit")
+        raise CorruptData("the header of a record does not fit into it")
     types = []
     while at < size:
         kind, at = read_varint(payload, at)
@@ -58,7 +58,7 @@ def _decode_value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
     if kind == 7:
         return float(struct.unpack(">d", _read_bytes(payload, at, 8))[0]), at + 8
     if kind < 12:
-        raise CorruptData(f"there is no type {kind}")
+        raise CorruptData(f"a value has the unknown type {kind}")
     body = _read_bytes(payload, at, (kind - 12) // 2)
     if kind % 2 == 0:
         return body, at + len(body)
@@ -71,7 +71,7 @@ def _decode_value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
 def _read_bytes(data: bytes, at: int, size: int) -> bytes:
     piece = data[at : at + size]
     if len(piece) != size:
-        raise CorruptData("a value goes beyond the end")
+        raise CorruptData("a value ends beyond its record")
     return piece
 
 
@@ -138,7 +138,7 @@ class PageReader:
         cells = struct.unpack_from(">H", data, start + 3)[0]
         first = start + (12 if inner else 8)
         if first + 2 * cells > self.size:
-            raise CorruptData("it claims more cells than it can hold")
+            raise CorruptData("a page claims more cells than it can hold")
         page, broken = TreePage(number, kind, [], [], [], 0), 0
         for (offset,) in struct.iter_unpack(">H", data[first : first + 2 * cells]):
             try:
@@ -181,7 +181,7 @@ class PageReader:
     def _parse_cell(self, data: bytes, at: int, page: TreePage) -> None:
         if page.kind in (PageKind.INNER_INDEX, PageKind.INNER_TABLE):
             if at + 4 > len(data):
-                raise CorruptData("a cell goes beyond the end")
+                raise CorruptData("a cell ends beyond its page")
             page.children.append(struct.unpack_from(">I", data, at)[0])
             at += 4
         if page.kind is PageKind.INNER_TABLE:
@@ -204,7 +204,7 @@ class PageReader:
         if here == size:
             return data[at : at + size], []
         if at + here + 4 > len(data):
-            raise CorruptData("a row goes beyond its page")
+            raise CorruptData("a row ends beyond its page")
         following = struct.unpack_from(">I", data, at + here)[0]
         rest, beyond = self._read_overflow(following, size - here)
         return data[at : at + here] + rest, beyond
@@ -243,4 +243,4 @@ def _page_kind(byte: int) -> PageKind:
     try:
         return PageKind(byte)
     except ValueError:
-        raise CorruptData("it is not a tree page") from None
+        raise CorruptData("a page has an unknown type") from None

@@ -210,7 +210,8 @@ class SearchIndex:
             self._with_rebuild(lambda: self._catch_up(until=time.monotonic() + _CATCH_UP_SECONDS))
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
-                "Could not update the search index: %s",
+                "Could not update the search index: %s; messages that it lacks are not found until "
+                "it is updated",
                 errors.to_store_error(error, self._path),
                 extra={"action": "search_index_failed"},
             )

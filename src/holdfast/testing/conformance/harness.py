@@ -133,7 +133,7 @@ class PlatformHarness(ABC):
         raise NotSupported("the credentials cannot be revoked between two requests there")
 
     async def set_fault(self, fault: VendorFault) -> None:
-        raise NotSupported(f"there is no {fault.name} in this harness")
+        raise NotSupported(f"this harness cannot produce the fault {fault.name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,5 +267,7 @@ async def _close_session(session: BrowserSession) -> None:
             await session.close()
     except (Error, TimeoutError) as error:
         log.warning(
-            "Could not close a browser: %s", error, extra={"action": "browser_close_failed"}
+            "Could not close a browser: %s; it may keep running until the gateway stops",
+            error,
+            extra={"action": "browser_close_failed"},
         )
