@@ -1,15 +1,24 @@
 """The command line answers in the configured language, else in that of the shell."""
 
+import ast
+import re
 import subprocess
 import sys
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 from tests.support.command_line import Cli
 
-from holdfast.cli.common.language import translate_command
+import holdfast
+from holdfast.cli.common.language import phase_text, state_text, translate_command
 from holdfast.cli.root import cli as root
 from holdfast.config.language import preferred_language
+from holdfast.core.jobs.job import RunState
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.core.text.translation import use_catalogue
+from holdfast.system.languages import PseudoCatalogue
 
 SHELL = {"LC_ALL": "en_XA.UTF-8"}  # the pseudo-locale, which shows texts as ⟦…⟧
 
@@ -78,3 +87,39 @@ def test_english_loads_no_catalogue_and_copies_no_command() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("states", [RunState, InboxState, ApprovalState])
+def test_every_state_of_a_list_has_a_text(states: type[StrEnum]) -> None:
+    """Of job runs, messages and approvals."""
+    with use_catalogue(PseudoCatalogue()):
+        assert [state for state in states if not state_text(state).startswith("⟦")] == []
+
+
+def _phases() -> set[str]:
+    """The names that the source gives to the phases of a start and a stop."""
+    found = set()
+    for file in Path(holdfast.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and node.args:
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+                name = called.id if isinstance(called, ast.Name) else called
+                if name in ("Phase", "_enter_phase"):
+                    found.add(ast.unparse(node.args[0]))
+    return found
+
+
+def test_every_phase_of_a_start_and_a_stop_is_marked_and_known_to_the_page() -> None:
+    names = {re.sub(r"^N_\('(.*)'\)$", r"\1", each) for each in _phases()}
+    names = {"drain" if each == "DRAIN" else each for each in names} - {"phase"}
+    assert len(names) > 25
+    assert not [each for each in names if "(" in each or "'" in each], "not marked by N_"
+    page = Path(holdfast.__file__).parent / "server/page/static/board/restarts.js"
+    listed = page.read_text().partition("const PHASES = {")[2].partition("};")[0]
+    assert set(re.findall(r'^ +"(.*)": _\("\1"\),$', listed, re.MULTILINE)) == names
+
+
+def test_a_phase_is_shown_in_the_language_of_its_reader() -> None:
+    with use_catalogue(PseudoCatalogue()):
+        for phase in ("close intake", "draining: 1 turn", "draining: 2 turns"):
+            assert phase_text(phase) == f"⟦{phase}⟧"

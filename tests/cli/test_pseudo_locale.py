@@ -120,7 +120,7 @@ def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> N
     commands = {
         "ask --session orchard [hello]": "You said hello",
         "sessions list": "web orchard idle hello",
-        "sessions show orchard": "web orchard user assistant hello answered You said",
+        "sessions show orchard": "web orchard user assistant hello You said",
         "jobs add 'every day at 9' 'water it'": "every day at",
         "jobs list": "water it every day at nowhere person owner api default",
         "jobs show 1": "water it every day at nowhere person owner once skip fresh api default",
@@ -128,7 +128,8 @@ def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> N
         "jobs resume 1": "",
         "jobs edit 1": "",
         "jobs edit 1 --name ' '": "",
-        "jobs history 1": "",
+        "jobs run 1": "",
+        "jobs history 1": "water it You said",
         "jobs rm 1": "",
         "memory add tea": "",
         "memory show": "person owner tea",
@@ -164,3 +165,14 @@ def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> N
     }
     found = {command: unmarked_words(cli, command, data) for command, data in commands.items()}
     assert {command: words for command, words in found.items() if words} == {}
+
+
+def test_the_states_of_approvals_are_marked(cli: Cli, gateway: CliGateway) -> None:
+    sudo = '[tool terminal {"command": "sudo -n true"}] [then] [text done]'
+    asking = ("ask", "--session", "shed", "--message-id", "m1", "--timeout", "1", sudo)
+    waits = "Waiting for approval: sudo -n true"
+    while waits not in (late := cli(*asking, **gateway.environ)).stderr:
+        assert late.returncode == 124
+    data = "sudo true web shed operator default owner"
+    for command in ("approvals list", "approvals deny", "approvals list --all"):
+        assert unmarked_words(cli, command, data, **gateway.environ) == [], command

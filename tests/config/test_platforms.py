@@ -1,5 +1,6 @@
 """The tables of platforms: accounts, the keys that a plugin declares, installed plugins."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from holdfast.config import Config, ConfigError, json_schema, list_keys, load
 from holdfast.config.platforms import find_plugin, is_plugin, plugin_names, shadowed_plugins
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.secrets import Secret
+from holdfast.core.text.translation import use_catalogue
 from holdfast.service.platforms import (
     account_secrets,
     credential_identities,
@@ -16,6 +18,7 @@ from holdfast.service.platforms import (
     open_platforms,
 )
 from holdfast.system.clock import SystemClock
+from holdfast.system.languages import PseudoCatalogue
 from holdfast.testing.intake import RecordingIntake
 
 Load = Callable[..., Config]
@@ -70,6 +73,32 @@ def test_an_account_stands_on_its_own(load_config: Load) -> None:
 def test_a_platform_with_named_accounts_has_no_default_account(load_config: Load) -> None:
     config = load_config('[platforms.simulated.accounts.work]\nbase_url = "http://127.0.0.1:2"\n')
     assert accounts(config) == ["simulated:work"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "values"),
+    [
+        ("[platforms.telegram]\n", "env:TELEGRAM_BOT_TOKEN"),
+        ('[platforms.irc]\nhost = "h"\nnick = "1x"\n', "1x"),
+        ('[platforms.irc]\nhost = "h"\nchannels = ["x"]\n', "'x'"),
+        ('[platforms.email]\naddress = "nothing"\n', ""),
+        ('[platforms.matrix]\nuser = "bot"\n', "'bot'"),
+        ("[platforms.slack]\n", ""),
+        ("[platforms.discord]\n", ""),
+        ("[platforms.webhook.hooks.ci]\n", "hooks.ci"),
+        ('[platforms.webhook.hooks.ci]\nsecret = "env:S"\nplatform = "web"\n', "hooks.ci"),
+    ],
+)
+def test_why_settings_of_a_platform_cannot_be_used_is_translated(
+    load_config: Load, toml: str, values: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(toml, {"S": "s"})
+    with use_catalogue(PseudoCatalogue()):
+        shown = caught.value.for_person()
+    (problem,) = re.findall(r"cannot be used: (.*)⟧", shown)
+    assert re.fullmatch("⟦.*⟧", problem), shown
+    assert values in problem
 
 
 def test_an_account_can_be_switched_off_alone(load_config: Load) -> None:

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from holdfast.cli.common.connection import api_client_for
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.options import chosen_home, home_option
 from holdfast.cli.common.output import json_option, one_line, print_json, print_table, sanitize
 from holdfast.core.errors import HoldfastError
@@ -130,9 +131,8 @@ def answer_approval(api: ApiClient, id_prefix: str | None, answer: ApprovalDecis
     """`id_prefix` None: the only pending approval."""
     approval = _find_approval(api, id_prefix)
     decided = api.post(f"/approvals/{approval.id}", answer, ApprovalView)
-    click.echo(
-        f"{decided.state.capitalize()}: {one_line(decided.command, width=_MAX_COMMAND_WIDTH)}"
-    )
+    state = state_text(decided.state).capitalize()
+    click.echo(f"{state}: {one_line(decided.command, width=_MAX_COMMAND_WIDTH)}")
 
 
 def print_rules(api: ApiClient, *, as_json: bool) -> None:
@@ -212,6 +212,6 @@ def _find_approval(api: ApiClient, id_prefix: str | None) -> ApprovalView:
 
 def _state_text(approval: ApprovalView) -> str:
     if approval.state is not ApprovalState.PENDING:
-        return approval.state
+        return state_text(approval.state)
     left = format_duration(max(0.0, approval.deadline - time.time()))
     return _("pending, {time} left").format(time=left)

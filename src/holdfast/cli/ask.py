@@ -20,6 +20,7 @@ from holdfast.cli.chat.app import new_message_id
 from holdfast.cli.chat.conversation import ConversationView
 from holdfast.cli.chat.screen import closing_screen, open_screen
 from holdfast.cli.common.connection import api_client_for, get_session
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.options import chosen_home, complete_session, home_option, require_name
 from holdfast.cli.common.output import json_option, print_json, sanitize
 from holdfast.core.errors import HoldfastError
@@ -299,7 +300,7 @@ def _failure_text(result: AskResult) -> str:
         return (
             view.text
             or view.reason
-            or _("The question has the state {state}.").format(state=view.state)
+            or _("The question has the state {state}.").format(state=state_text(view.state))
         )
     return _(_TIMED_OUT).format(**_ids(result))
 

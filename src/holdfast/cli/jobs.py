@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from holdfast.cli.common.connection import api_client_for, query_api
+from holdfast.cli.common.language import state_text
 from holdfast.cli.common.options import chosen_home, complete_job, home_option
 from holdfast.cli.common.output import (
     json_option,
@@ -276,7 +277,7 @@ def print_runs(home: Path, number: int, *, limit: int, as_json: bool) -> None:
             [
                 [
                     format_time(run.due_at),
-                    run.state,
+                    state_text(run.state),
                     format_time(run.ended_at),
                     run.session_id or "",
                     one_line(run.text or run.reason, width=_MAX_TEXT_WIDTH),
@@ -410,7 +411,7 @@ def _next_run_text(job: JobView) -> str:
 def _last_run_text(job: JobView) -> str:
     if job.last_run is None:
         return _("none")
-    return job.last_run.state
+    return state_text(job.last_run.state)
 
 
 def _last_run_details(job: JobView) -> str:

@@ -210,7 +210,7 @@ def _chat_address(session: SessionView) -> str:
 
 
 def _turn_counts(turns: list[TurnView]) -> str:
-    states = [turn.state for turn in turns]
+    states = [state_text(turn.state) for turn in turns]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     return counted or _("none")
 

@@ -13,7 +13,7 @@ from holdfast.config.document import RawConfig
 from holdfast.config.errors import ConfigError, KeyPath, closest_match
 from holdfast.config.validation import check_table, describe
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, InvalidSettings
 from holdfast.core.ports.platform_plugin import PlatformPlugin
 from holdfast.core.text.translation import N_
 
@@ -263,4 +263,6 @@ def _convert_account(
         return settings
     except msgspec.ValidationError as error:
         # The types are correct, so this error comes from the plugin's own `__post_init__`.
-        raise raw.error(path, N_("{key} cannot be used: {error}"), error=error) from None
+        cause = error.__cause__
+        problem = cause if isinstance(cause, InvalidSettings) else error
+        raise raw.error(path, N_("{key} cannot be used: {error}"), error=problem) from None

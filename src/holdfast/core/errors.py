@@ -74,6 +74,11 @@ def _plain(value: object) -> "str | int | float | Translatable":
     return value if isinstance(value, (int, float)) else without_errno(str(value))
 
 
+class InvalidSettings(HoldfastError, ValueError):
+    """Settings that contradict each other or lack one. Raised by the `__post_init__` of a struct of
+    settings: a `ValueError`, so msgspec reports where in the document it occurred."""
+
+
 class StoreError(HoldfastError):
     """The store could not do what was requested; nothing of it was written."""
 

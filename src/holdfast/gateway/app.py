@@ -34,6 +34,7 @@ from holdfast.core.ports.store_commands import (
     SettleDelivery,
 )
 from holdfast.core.sessions.session import BackgroundStart, CommandEffect, ProcessRow
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import BeginTurn, EndTurn
@@ -868,22 +869,22 @@ class Gateway:
         longest = drainer.finish_timeout + drainer.park_timeout + 1
         notify = partial(self.lifecycle_notices.send_shutdown_notices, order)
         end_tools = partial(self._end_tools, restarts=order.kind.restarts)
-        yield Phase("close intake", 0.5, partial(self._close_intake, drainer))
-        yield Phase("notify", 1.5, notify)
+        yield Phase(N_("close intake"), 0.5, partial(self._close_intake, drainer))
+        yield Phase(N_("notify"), 1.5, notify)
         yield Phase(DRAIN, longest, drainer.drain)
-        yield Phase("mark", 2, drainer.mark)
-        yield Phase("interrupt", 3, partial(self._interrupt, drainer))
-        yield Phase("kill tools", 2, partial(self._kill_tools, drainer, end_tools))
-        yield Phase("finalise agents", 1, self._finalise_agents)
-        yield Phase("empty the cache", 0.5, self._empty_cache)
-        yield Phase("flush outbox", 2, self.outbox.flush)
-        yield Phase("disconnect platforms", 2, self._disconnect)
-        yield Phase("cancel tasks", 1.5, self._cancel_tasks)
-        yield Phase("kill tools again", 1, end_tools)
+        yield Phase(N_("mark"), 2, drainer.mark)
+        yield Phase(N_("interrupt"), 3, partial(self._interrupt, drainer))
+        yield Phase(N_("kill tools"), 2, partial(self._kill_tools, drainer, end_tools))
+        yield Phase(N_("finalise agents"), 1, self._finalise_agents)
+        yield Phase(N_("empty the cache"), 0.5, self._empty_cache)
+        yield Phase(N_("flush outbox"), 2, self.outbox.flush)
+        yield Phase(N_("disconnect platforms"), 2, self._disconnect)
+        yield Phase(N_("cancel tasks"), 1.5, self._cancel_tasks)
+        yield Phase(N_("kill tools again"), 1, end_tools)
         spent = sum(seconds for name, seconds in took.items() if name != DRAIN)
         left = max(2, settings.stop_timeout - spent - _AFTER_PHASES)
         close = partial(self._close_auxiliary_clients, left - _SHUTDOWN_SECONDS, urgent)
-        yield Phase("close auxiliary clients", left, close)
+        yield Phase(N_("close auxiliary clients"), left, close)
 
     @property
     def parked(self) -> int:

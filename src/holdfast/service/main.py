@@ -21,6 +21,7 @@ from holdfast.core.config.versions import ConfigSource
 from holdfast.core.errors import HoldfastError, RestartRefused
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.runtime import Runtime
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.app import Gateway, GatewayCrashed
 from holdfast.gateway.lifecycle.phases import run_phases
@@ -378,7 +379,7 @@ class _UnitDrift:
     def apply_settings(self, settings: Settings) -> None:
         self._settings, self._cache = settings.gateway, None
 
-    def __call__(self) -> Sequence[str]:
+    def __call__(self) -> Sequence[Translatable]:
         from holdfast.service.supervisors.installed_units import (  # noqa: PLC0415 - not for a start
             UnitDriftCache,
             supervisor_backends,

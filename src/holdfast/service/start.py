@@ -106,7 +106,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         pool = await self._open_models()
         model = await self.wiring.select_model()
         runners = self.wiring.runners(store)
-        await self._enter_phase("trying the sandbox")
+        await self._enter_phase(N_("trying the sandbox"))
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
         api_context = await self._open_listeners(store, pool, model=model, runners=runners)
@@ -121,15 +121,15 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         await self.stall.inside(phase)
 
     async def _open_store(self) -> HomeStore:
-        await self._enter_phase("opening the store")
+        await self._enter_phase(N_("opening the store"))
         store = self.started.store = await self.wiring.store().__aenter__()
         self.server_wiring.gateway_status.use_store(store)
-        await self._enter_phase("looking back")
+        await self._enter_phase(N_("looking back"))
         await self.history.record_crash(store, ran=self.context.was_running)
         return store
 
     async def _open_models(self) -> ModelPool:
-        await self._enter_phase("choosing a model")
+        await self._enter_phase(N_("choosing a model"))
         pool = self.started.models = await ModelPool().__aenter__()
         return pool
 
@@ -151,7 +151,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
             lambda: {"configuration": reloader.status},
         )
         server.gateway_status.track_owned(gateway.open_message_ids)
-        await self._enter_phase("opening the listeners")
+        await self._enter_phase(N_("opening the listeners"))
         listener = server.listener(api_context, api, inherited=self.context.launch.sockets)
         self.started.listener = await listener.__aenter__()
         server.gateway_status.add_sources(lambda: {"address": listener.address})
@@ -171,7 +171,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         self, api_context: ApiContext, store: HomeStore, *, resumed: int
     ) -> None:
         assert self.started.listener is not None, "opened before the gateway was started"
-        await self._enter_phase("telling who waits")
+        await self._enter_phase(N_("telling who waits"))
         await api_context.gateway.lifecycle_notices.send_back_notices(resumed=resumed)
         await store.write(PruneStops(keep=MAX_ROWS))
         await self.started.listener.start_accepting()

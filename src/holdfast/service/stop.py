@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.lifecycle.drain import DRAIN
 from holdfast.gateway.lifecycle.phases import Phase
@@ -40,23 +41,23 @@ class ProcessStop:
         """A generator: each phase is made when the one before it has ended, so that it sees what
         the start has opened by then. Without the drain and the last phase, the gateway's phases
         take at most 19 s and these 6 s (C1)."""
-        yield Phase("record intent", 1, self._record_intent)
+        yield Phase(N_("record intent"), 1, self._record_intent)
         if not self.start_task.done():
-            yield Phase("leave the start", 0.5, self._cancel_start)
+            yield Phase(N_("leave the start"), 0.5, self._cancel_start)
         yield from self._gateway_phases()
-        yield Phase("close the listeners", 1.25, self._close_listeners)
-        yield Phase("close the models", 0.5, self._close_models)
-        yield Phase("complete the record", 0.5, self._complete_record)
-        yield Phase("close the store", 1.5, self._close_store)
-        yield Phase("record state", 0.25, self._record_state)
-        yield Phase("release the lock", 0.25, self._release_lock)
-        yield Phase("ask for a successor", 3, self._request_successor)
+        yield Phase(N_("close the listeners"), 1.25, self._close_listeners)
+        yield Phase(N_("close the models"), 0.5, self._close_models)
+        yield Phase(N_("complete the record"), 0.5, self._complete_record)
+        yield Phase(N_("close the store"), 1.5, self._close_store)
+        yield Phase(N_("record state"), 0.25, self._record_state)
+        yield Phase(N_("release the lock"), 0.25, self._release_lock)
+        yield Phase(N_("ask for a successor"), 3, self._request_successor)
 
     def _gateway_phases(self) -> Iterator[Phase]:
         """The gateway's phases, and the point from which new connections wait for the successor:
         before them, as they take seconds; but after a configured drain, which may take an hour and
         during which clients can still look and are asked to come back."""
-        stop_accepting = Phase("stop accepting", 0.25, self._stop_accepting)
+        stop_accepting = Phase(N_("stop accepting"), 0.25, self._stop_accepting)
         gateway, restarts = self.started.gateway, self.order.kind.restarts
         if gateway is None:
             return

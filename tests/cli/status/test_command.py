@@ -268,6 +268,18 @@ def test_states_and_problems_are_in_the_language_of_the_reader() -> None:
     assert "Bad nick" in format_status(parse_status(raw), now=NOW)
 
 
+def test_the_phase_and_the_drift_of_a_unit_are_in_the_language_of_the_reader() -> None:
+    drift = Translatable("{file} starts nothing.", {"file": "/x"})
+    machine = MachineStatus(unit_drift=(str(drift),), drift_texts=(drift,))
+    report = msgspec.structs.replace(
+        document(state="restarting", phase="close intake", phase_since=NOW - 3), machine=machine
+    )
+    with use_catalogue(PseudoCatalogue()):
+        shown = format_status(parse_status(msgspec.json.encode(report)), now=NOW)
+    assert "⟦close intake⟧" in shown
+    assert "⟦/x starts nothing.⟧" in shown
+
+
 def test_a_stop_in_progress_shows_its_phase_and_requester() -> None:
     order = StopOrder(kind=StopKind.RESTART, by=StopRequester.PAGE, at=NOW - 4)
     text = format_status(

@@ -1,17 +1,20 @@
 """Drift: an installed unit that differs from the configuration is reported with its remedy."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.text.translation import use_catalogue
 from holdfast.service.supervisors import systemd_unit
 from holdfast.service.supervisors.backend import ProgramResult
 from holdfast.service.supervisors.drift import describe_drift, launchd_problems, systemd_problems
 from holdfast.service.supervisors.installed_units import SupervisorBackends, needed_unit, unit_drift
 from holdfast.service.supervisors.launchd import parse_plist, render_plist
 from holdfast.service.supervisors.unit import Unit, UnitScope, stop_seconds_needed
+from holdfast.system.languages import PseudoCatalogue
 
 UNIT = Unit(
     name="holdfast",
@@ -47,16 +50,26 @@ def test_each_difference_is_reported(before: str, after: str, message: str, brok
     """E2: a stop timeout too short, another program, another home, exit codes that are missing."""
     assert before in TEXT
     (found,) = systemd_problems(TEXT.replace(before, after), unit=UNIT)
-    assert message in found.what
+    assert message in str(found.sentence(FILE))
     assert found.broken is broken
 
 
 def test_the_drift_message_names_the_file_and_the_command_that_repairs_it() -> None:
     """E2."""
     found = systemd_problems(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
-    (message,) = describe_drift(found, unit=UNIT, file=FILE)
+    message = str(*describe_drift(found, unit=UNIT, file=FILE))
     assert message.startswith(f"{FILE} allows 5 s for a stop")
     assert "`holdfast gateway install --force`" in message
+
+
+def test_the_drift_message_is_in_the_language_of_its_reader() -> None:
+    """No word of it may be outside of the brackets of the pseudo-locale, except values."""
+    text = "[Service]\nExecStart=/bin/sh gateway run\nTimeoutStopSec=5\n"
+    problems = [*systemd_problems(text, unit=UNIT), *launchd_problems({}, unit=UNIT)]
+    assert len(problems) > 7
+    for message in describe_drift(problems, unit=UNIT, file=FILE):
+        with use_catalogue(PseudoCatalogue()):
+            assert re.fullmatch(r"⟦⟦[^⟦⟧]*⟧ ⟦[^⟦⟧]*⟧ [^⟦⟧]*⟧", message.for_person())
 
 
 @pytest.mark.parametrize(
@@ -76,7 +89,9 @@ def test_a_property_list_is_compared_in_the_same_way() -> None:
     """E2."""
     document = parse_plist(render_plist(UNIT))
     assert launchd_problems(document, unit=UNIT) == []
-    assert "5 s" in launchd_problems(document | {"ExitTimeOut": 5}, unit=UNIT)[0].what
+    assert "5 s" in str(
+        launchd_problems(document | {"ExitTimeOut": 5}, unit=UNIT)[0].sentence(FILE)
+    )
     assert launchd_problems(document | {"ExitTimeOut": 0}, unit=UNIT) == []
     assert launchd_problems(document | {"KeepAlive": True}, unit=UNIT)
     assert launchd_problems({}, unit=UNIT)[1].broken
@@ -103,7 +118,7 @@ def test_the_drift_of_a_home_reads_files_and_runs_no_program(tmp_path: Path) -> 
     assert unit_drift(home, settings, backends=backends) == []
     longer = GatewaySettings(restart_drain_timeout=300)
     (message,) = unit_drift(home, longer, backends=backends)
-    assert f"{stop_seconds_needed(longer):g} s" in message
+    assert f"{stop_seconds_needed(longer):g} s" in str(message)
 
 
 def test_drop_in_files_of_systemctl_edit_count(tmp_path: Path) -> None:

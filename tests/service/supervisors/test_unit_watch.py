@@ -37,18 +37,18 @@ def test_a_unit_is_read_only_when_it_appears_changes_or_disappears(tmp_path: Pat
     unit = tmp_path / ".config/systemd/user/holdfast.service"
     unit.parent.mkdir(parents=True)
     write(unit, 5)
-    assert any("allows 5 s for a stop" in sentence for sentence in cache.drift())
+    assert any("allows 5 s for a stop" in str(sentence) for sentence in cache.drift())
     read = cache.read
     for _ in range(3):
-        assert any("allows 5 s for a stop" in sentence for sentence in cache.drift())
+        assert any("allows 5 s for a stop" in str(sentence) for sentence in cache.drift())
     assert cache.read == read
     write(unit, 500)
-    assert not any("for a stop" in sentence for sentence in cache.drift())
+    assert not any("for a stop" in str(sentence) for sentence in cache.drift())
     override = unit.with_name("holdfast.service.d") / "override.conf"
     override.parent.mkdir()
     write(override, 500)
-    assert not any("for a stop" in sentence for sentence in cache.drift())
+    assert not any("for a stop" in str(sentence) for sentence in cache.drift())
     write(override, 7)
-    assert any("allows 7 s for a stop" in sentence for sentence in cache.drift())
+    assert any("allows 7 s for a stop" in str(sentence) for sentence in cache.drift())
     unit.unlink()
     assert cache.drift() == []

@@ -4,6 +4,7 @@ English loads no catalogue.
 """
 
 import gettext
+import re
 from collections.abc import Sequence
 from copy import copy
 from inspect import cleandoc
@@ -97,6 +98,16 @@ _STATE_TEXTS = {
     "closing": N_("closing"),
     "ended": N_("ended"),
     "discarded": N_("discarded"),
+    # of runs of jobs
+    "skipped": N_("skipped"),
+    "forgotten": N_("forgotten"),
+    # of approvals
+    "pending": N_("pending"),
+    "approved": N_("approved"),
+    "denied": N_("denied"),
+    "expired": N_("expired"),
+    "undeliverable": N_("undeliverable"),
+    "withdrawn": N_("withdrawn"),
     # of subagents
     "waited": N_("awaited"),
     "background": N_("background"),
@@ -122,9 +133,21 @@ _STATE_TEXTS = {
 
 
 def state_text(state: str) -> str:
-    """The state of a gateway, session, turn or message, or the kind of a stop, for a person; one
-    that another version reports is shown as it is."""
+    """The state of a gateway, session, turn, message, job run or approval, or the kind of a stop,
+    for a person; one that another version reports is shown as it is."""
     return _(_STATE_TEXTS.get(state, "")) or state
+
+
+def phase_text(phase: str) -> str:
+    """The phase of a start or stop for a person. Phases are reported in English, as logs have
+    them."""
+    if (draining := _DRAINING.fullmatch(phase)) is not None:
+        n = int(draining[1])
+        return _n("draining: {n} turn", "draining: {n} turns", n).format(n=n)
+    return _(phase)
+
+
+_DRAINING = re.compile(r"draining: (\d+) turns?")
 
 
 def split_help(text: str) -> list[tuple[str, str]]:

@@ -275,8 +275,8 @@ def _compare_unit(service: SupervisorBackend, examined: ExaminedHome) -> Iterabl
     found = [
         HealthFinding(
             level=FindingLevel.PROBLEM if each.broken else FindingLevel.WARNING,
-            what=f"{service.file} {each.what}.",
-            why=each.why,
+            what=each.sentence(service.file).for_person(),
+            why=each.why.for_person(),
             remedy=repair_command(unit),
         )
         for each in service.problems(unit)

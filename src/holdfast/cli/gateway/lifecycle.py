@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from holdfast.cli import logs
+from holdfast.cli.common.language import phase_text, state_text
 from holdfast.cli.common.options import chosen_home
 from holdfast.cli.common.output import print_json
 from holdfast.cli.status import command as status_module
@@ -198,7 +199,7 @@ class _ProgressWatch:
 
     def _print_phase(self, phase: str) -> None:
         if not self._quiet and sys.stderr.isatty():
-            click.echo(click.style(f"  {phase}", dim=True), err=True)
+            click.echo(click.style(f"  {phase_text(state_text(phase))}", dim=True), err=True)
 
 
 def _wait_for_successor(home: Path, previous: LockHolder, watch: _ProgressWatch) -> bool:

@@ -63,7 +63,8 @@ def _for_person(document: StatusReport) -> StatusReport:
 
     problems = find_problems(document, now=document.started_at + document.uptime)
     snapshot = document.snapshot.for_person()
-    return msgspec.structs.replace(document, problems=problems, snapshot=snapshot)
+    machine = document.machine.for_person()
+    return msgspec.structs.replace(document, problems=problems, snapshot=snapshot, machine=machine)
 
 
 def status_exit_code(document: StatusReport) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from holdfast.cli.common.language import state_text
+from holdfast.cli.common.language import phase_text, state_text
 from holdfast.cli.common.output import sanitize
 from holdfast.core.ops.account import AccountState
 from holdfast.core.ops.status import (
@@ -329,7 +329,9 @@ def transition_lines(snapshot: GatewaySnapshot, now: float) -> Iterator[str]:
     """The phase of a start or stop, and who requested it."""
     if snapshot.phase:
         took = elapsed(snapshot.phase_since, now)
-        text = _("{phase} for {duration}").format(phase=sanitize(snapshot.phase), duration=took)
+        text = _("{phase} for {duration}").format(
+            phase=sanitize(phase_text(snapshot.phase)), duration=took
+        )
         yield text
     if (order := snapshot.order) is not None:
         text = _("{kind}, requested by {who} at {time}").format(

@@ -248,6 +248,14 @@ class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
     files: int | None = None  # open files
     max_files: int | None = None
     unit_drift: tuple[str, ...] = ()  # where an installed unit disagrees with the configuration
+    drift_texts: tuple[Translatable, ...] | msgspec.UnsetType = msgspec.UNSET  # to be translated
+
+    def for_person(self) -> "MachineStatus":
+        """The same, with its texts in the language of the current context."""
+        if self.drift_texts is msgspec.UNSET:
+            return self
+        drift = tuple(each.for_person() for each in self.drift_texts)
+        return msgspec.structs.replace(self, unit_drift=drift, drift_texts=msgspec.UNSET)
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):

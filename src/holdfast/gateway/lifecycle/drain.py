@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.text.translation import N_
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.sessions.resolver import SessionStore
@@ -15,7 +16,7 @@ from holdfast.gateway.turns.lanes import Lanes
 log = logging.getLogger(__name__)
 
 
-DRAIN = "drain"  # the one phase whose length the operator configures
+DRAIN = N_("drain")  # the one phase whose length the operator configures
 _DETACH_TIMEOUT = 1.0  # seconds: runners that are not detached end with their turns
 
 

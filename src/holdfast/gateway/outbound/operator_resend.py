@@ -6,6 +6,7 @@ from holdfast.core.people.approval import OPERATOR
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RequeueDelivery
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.text.translation import N_
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.accounts.registry import PlatformRegistry
@@ -30,7 +31,7 @@ async def resend_delivery(
     sent with its mark, or not at all if the platform reports that it has it. Raises `NotResent`."""
     now = clock.now()
     if (why := resend_refusal(row, outbox, platforms=platforms, now=now)) is not None:
-        raise NotResent(why)
+        raise NotResent(why.template, **why.values)
     requeued = await writes.write(
         RequeueDelivery(delivery_id=row.id, scope=row.scope, by=OPERATOR, at=now)
     )
@@ -41,31 +42,38 @@ async def resend_delivery(
 
 def resend_refusal(
     row: DeliveryRow, outbox: OutboxWorker, *, platforms: PlatformRegistry, now: float
-) -> str | None:
+) -> Translatable | None:
     """Why the delivery cannot be sent again now; None if it can."""
     if row.state is DeliveryState.SENT:
-        return N_("the delivery has arrived: there is a receipt.")
+        return Translatable(N_("the delivery has arrived: there is a receipt."))
     if row.state in _UNFINISHED_STATES or outbox.holds(row.id):
-        return N_("the delivery is already being sent, or queued.")
+        return Translatable(N_("the delivery is already being sent, or queued."))
     if platforms.find(row.address) is None:
         platform = platform_label(row.address.platform)
-        return f"{platform} has no account {row.address.account!r} any more."
+        return Translatable(
+            N_("{platform} has no account {account!r} any more."),
+            {"platform": platform, "account": row.address.account},
+        )
     return _stale_reason(row, now=now)
 
 
-def _stale_reason(row: DeliveryRow, *, now: float) -> str | None:
+def _stale_reason(row: DeliveryRow, *, now: float) -> Translatable | None:
     """Why the content of the delivery is obsolete; None if it is not."""
     if row.kind is DeliveryKind.SHUTDOWN_NOTICE:
-        return N_("it announces the stop of a gateway process that has already stopped.")
+        return Translatable(
+            N_("it announces the stop of a gateway process that has already stopped.")
+        )
     if row.kind is DeliveryKind.CODE:
-        return N_(
-            "its pairing code was revoked when the delivery failed; the person gets a new "
-            "one with their next message."
+        return Translatable(
+            N_(
+                "its pairing code was revoked when the delivery failed; the person gets a new "
+                "one with their next message."
+            )
         )
     if row.expires_at is not None and row.expires_at < now:
-        return N_("it has expired.")
+        return Translatable(N_("it has expired."))
     if row.state is DeliveryState.FAILED and row.kind is DeliveryKind.QUESTION:
-        return N_("its question was closed because it could not be delivered.")
+        return Translatable(N_("its question was closed because it could not be delivered."))
     if row.state is DeliveryState.FAILED and row.file is not None and not row.file.workspace:
-        return N_("its file is gone: it was uploaded for this delivery only.")
+        return Translatable(N_("its file is gone: it was uploaded for this delivery only."))
     return None

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -32,10 +33,11 @@ class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.enabled and not self.token:
-            raise ValueError(
-                f"token is missing: get one at {PORTAL_URL} (Bot, Reset Token), write "
+            raise InvalidSettings(
+                "token is missing: get one at {url} (Bot, Reset Token), write "
                 'token = "env:DISCORD_BOT_TOKEN" and set that variable in the environment '
-                "or in .env"
+                "or in .env",
+                url=PORTAL_URL,
             )
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
@@ -77,7 +78,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for problem in self._problems() if self.enabled else ():
-            raise ValueError(problem)
+            raise problem
 
     def effective_imap_port(self) -> int:
         return self.imap_port or (993 if self.imap_security is ConnectionSecurity.TLS else 143)
@@ -90,37 +91,43 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         }
         return self.smtp_port or usual[self.smtp_security]
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self) -> Iterator[InvalidSettings]:
         yield from self._missing_keys()
         for key, host, security in (
             ("imap_security", self.imap_host, self.imap_security),
             ("smtp_security", self.smtp_host, self.smtp_security),
         ):
             if security is ConnectionSecurity.PLAIN and not (self.plaintext or host in _LOOPBACK):
-                yield (
-                    f'{key} = "plain" would send mail and password in clear text to '
-                    f'{host}: set it to "tls" or "starttls", or set plaintext = true'
+                yield InvalidSettings(
+                    '{key} = "plain" would send mail and password in clear text to '
+                    '{host}: set it to "tls" or "starttls", or set plaintext = true',
+                    key=key,
+                    host=host,
                 )
         yield from self._uppercase_addresses()
 
-    def _missing_keys(self) -> Iterator[str]:
+    def _missing_keys(self) -> Iterator[InvalidSettings]:
         if "@" not in self.address:
-            yield 'address is missing: the address of the mailbox, as "bot@example.org"'
+            yield InvalidSettings(
+                'address is missing: the address of the mailbox, as "bot@example.org"'
+            )
         yield from self._credential_problems()
         for key in ("imap_host", "smtp_host"):
             if not {"imap_host": self.imap_host, "smtp_host": self.smtp_host}[key]:
-                yield f"{key} is missing: see the help pages of your provider"
+                yield InvalidSettings(
+                    "{key} is missing: see the help pages of your provider", key=key
+                )
         if not self.authserv_id and not self.trust_from:
-            yield (
+            yield InvalidSettings(
                 "authserv_id is missing: anyone can forge a From address. Set it to the "
                 "first word of the header Authentication-Results that your provider adds "
                 'to incoming mail (as "mx.google.com"), or set trust_from = true to trust '
                 "every From"
             )
 
-    def _credential_problems(self) -> Iterator[str]:
+    def _credential_problems(self) -> Iterator[InvalidSettings]:
         if not self.password and not self.token_url:
-            yield (
+            yield InvalidSettings(
                 'password is missing: write password = "env:EMAIL_PASSWORD" and set that '
                 "variable in the environment or in .env. Many providers require an app "
                 "password; for those that no longer accept passwords, such as Microsoft, "
@@ -129,19 +136,21 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.token_url:
             return
         if self.password:
-            yield "password and token_url exclude each other: remove one of them"
+            yield InvalidSettings("password and token_url exclude each other: remove one of them")
         url = urlsplit(self.token_url)
         if url.scheme != "https" and not (url.scheme == "http" and url.hostname in _LOOPBACK):
-            yield "token_url: write the whole URL, with https://"
+            yield InvalidSettings("token_url: write the whole URL, with https://")
         if not self.client_id:
-            yield ("client_id is missing: copy it from the registration of the app at the provider")
+            yield InvalidSettings(
+                "client_id is missing: copy it from the registration of the app at the provider"
+            )
         if not (self.refresh_token or self.client_secret):
-            yield (
+            yield InvalidSettings(
                 "refresh_token is missing: docs/email.md explains how to get one; an app "
                 "that may read the mailbox in its own name needs a client_secret instead"
             )
 
-    def _uppercase_addresses(self) -> Iterator[str]:
+    def _uppercase_addresses(self) -> Iterator[InvalidSettings]:
         """Addresses are compared in lowercase."""
         named = {
             "allow": self.allow,
@@ -153,7 +162,12 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
         for key, addresses in named.items():
             for each in addresses:
                 if each != each.lower():
-                    yield f"{key}: write {each.lower()!r} instead of {each!r}, in lower case"
+                    yield InvalidSettings(
+                        "{key}: write {lowered!r} instead of {name!r}, in lower case",
+                        key=key,
+                        lowered=each.lower(),
+                        name=each,
+                    )
 
 
 def _open(context: PluginContext[EmailSettings]) -> Platform:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr as set_attribute
 
 from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -60,24 +61,31 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.enabled:
             return
         if not self.host:
-            raise ValueError('host is missing: name the server, as in host = "irc.libera.chat"')
+            raise InvalidSettings(
+                'host is missing: name the server, as in host = "irc.libera.chat"'
+            )
         if not _NICK.fullmatch(self.nick):
-            raise ValueError(
-                f"nick = {self.nick!r} is not a valid nick: use letters, digits and "
-                "-_[]|^`, and begin with neither a digit nor a dash"
+            raise InvalidSettings(
+                "nick = {nick!r} is not a valid nick: use letters, digits and "
+                "-_[]|^`, and begin with neither a digit nor a dash",
+                nick=self.nick,
             )
         for channel in self.all_channels:
             if not _CHANNEL.fullmatch(channel):
-                raise ValueError(
-                    f"{channel!r} is not a channel: its name must begin with # and have no "
-                    "spaces or commas"
+                raise InvalidSettings(
+                    "{channel!r} is not a channel: its name must begin with # and have no "
+                    "spaces or commas",
+                    channel=channel,
                 )
         if self.ca_file and not self.ca_file.startswith(("/", "~")):
-            raise ValueError(
-                f"ca_file = {self.ca_file!r} is not an absolute path: it must begin with / or ~"
+            raise InvalidSettings(
+                "ca_file = {file!r} is not an absolute path: it must begin with / or ~",
+                file=self.ca_file,
             )
         if (self.password or self.server_password) and not self.tls and self.host not in _LOOPBACK:
-            raise ValueError("without tls the password would be sent in clear text: set tls = true")
+            raise InvalidSettings(
+                "without tls the password would be sent in clear text: set tls = true"
+            )
         self._check_case()
         self._lowercase_channels()
 
@@ -93,7 +101,12 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
             for name in names:
                 folds = self.identify_by is IdentifyBy.NICKS or "!" in name
                 if folds and not _is_channel(name) and name != (lowered := _lowercase(name)):
-                    raise ValueError(f"{key}: write {lowered!r} instead of {name!r}")
+                    raise InvalidSettings(
+                        "{key}: write {lowered!r} instead of {name!r}",
+                        key=key,
+                        lowered=lowered,
+                        name=name,
+                    )
 
     def _lowercase_channels(self) -> None:
         """Lowercase the names of channels: `#Team` is `#team` on every network. Which other
@@ -101,7 +114,9 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
         chats = {_lowercase(name) if _is_channel(name) else name: name for name in self.chats}
         if len(chats) < len(self.chats):
             twice = sorted(set(self.chats) - set(chats.values()))
-            raise ValueError(f"chats: {twice[0]!r} occurs twice, in upper and lower case")
+            raise InvalidSettings(
+                "chats: {name!r} occurs twice, in upper and lower case", name=twice[0]
+            )
         set_attribute(self, "chats", {lowered: self.chats[name] for lowered, name in chats.items()})
         if _is_channel(self.home.partition("/")[0]):
             set_attribute(self, "home", _lowercase(self.home))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -36,25 +37,26 @@ class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.enabled:
             return
         if not _USER_ID.fullmatch(self.user):
-            raise ValueError(
-                f"user = {self.user!r} is not a full user id: write it as in user = "
-                '"@bot:example.org"'
+            raise InvalidSettings(
+                'user = {user!r} is not a full user id: write it as in user = "@bot:example.org"',
+                user=self.user,
             )
         if urlsplit(self.homeserver).scheme not in ("https", "http"):
-            raise ValueError(
-                f"homeserver = {self.homeserver!r} is not a URL: write the one that a "
-                'client logs in to, as in homeserver = "https://matrix.example.org"'
+            raise InvalidSettings(
+                "homeserver = {url!r} is not a URL: write the one that a "
+                'client logs in to, as in homeserver = "https://matrix.example.org"',
+                url=self.homeserver,
             )
         self._check_credentials()
 
     def _check_credentials(self) -> None:
         if not self.password and not self.token:
-            raise ValueError(
+            raise InvalidSettings(
                 'password is missing: write password = "env:MATRIX_PASSWORD" and set that '
                 "variable in the environment or in .env; or set token to an access token"
             )
         if self.password and self.token:
-            raise ValueError(
+            raise InvalidSettings(
                 "password and token exclude each other: with a password, the gateway logs "
                 "in itself and keeps its device. Remove one of them"
             )

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -35,19 +36,19 @@ class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.enabled:
             return
         if not self.token:
-            raise ValueError(
+            raise InvalidSettings(
                 "token is missing: copy it from OAuth & Permissions of the app "
                 '(https://api.slack.com/apps), write token = "env:SLACK_BOT_TOKEN" and set '
                 "that variable in the environment or in .env"
             )
         if not self.app_token and not self.signing_secret:
-            raise ValueError(
+            raise InvalidSettings(
                 "app_token is missing: create one with the scope connections:write under "
                 "Basic Information of the app; or set signing_secret if Slack posts its "
                 "events over HTTP"
             )
         if self.app_token and self.signing_secret:
-            raise ValueError(
+            raise InvalidSettings(
                 "app_token and signing_secret exclude each other: app_token receives "
                 "events over a socket, signing_secret over HTTP. Remove one of them"
             )

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -29,14 +30,15 @@ class TelegramSettings(PlatformSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.enabled and not self.token:
-            raise ValueError(
+            raise InvalidSettings(
                 "token is missing: get one from @BotFather, write token = "
                 '"env:TELEGRAM_BOT_TOKEN" and set that variable in the environment or in '
                 ".env"
             )
         if self.webhook and urlsplit(self.webhook).scheme != "https":
-            raise ValueError(
-                f"webhook = {self.webhook!r} is not an https URL, and Telegram requires one"
+            raise InvalidSettings(
+                "webhook = {url!r} is not an https URL, and Telegram requires one",
+                url=self.webhook,
             )
 
 

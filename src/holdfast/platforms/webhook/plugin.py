@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, TOOLSETS, PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.net import is_public, parse_ip
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
@@ -107,18 +108,19 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return name[: -len(_SIGNATURE_SUFFIX)] + ending
 
     def check(self) -> None:
-        """Check what types cannot express. Raises `ValueError`."""
+        """Check what types cannot express. Raises `InvalidSettings`."""
         if not self.secret:
-            raise ValueError(
+            raise InvalidSettings(
                 'secret is missing: write secret = "env:NAME", set that variable in the '
                 "environment or in .env, and configure the same secret at the sender"
             )
         if self.scheme is SignatureScheme.STANDARD and not _has_signature_suffix(
             self.signature_header
         ):
-            raise ValueError(
-                f"header must end with {_SIGNATURE_SUFFIX!r}, as "
-                f"{SIGNATURE_HEADERS[self.scheme]} does"
+            raise InvalidSettings(
+                "header must end with {suffix!r}, as {header} does",
+                suffix=_SIGNATURE_SUFFIX,
+                header=SIGNATURE_HEADERS[self.scheme],
             )
         self._check_templates()
         self._check_destination()
@@ -129,16 +131,22 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             try:
                 template = parse_template(text)
             except ValueError as error:
-                raise ValueError(f"{key} is not a valid template: {error}") from None
+                raise InvalidSettings(
+                    "{key} is not a valid template: {error}", key=key, error=error
+                ) from None
             if header := self._secret_header_in(template):
-                raise ValueError(f"{key} uses the header {header}, whose value is secret")
+                raise InvalidSettings(
+                    "{key} uses the header {header}, whose value is secret", key=key, header=header
+                )
             if key == "id" and template.header_names and self.scheme is not SignatureScheme.BEARER:
-                raise ValueError(
+                raise InvalidSettings(
                     "id uses a header, which is not signed: a copied post with another "
                     "header would count as new. Remove id, or take it from the body"
                 )
         if self.events and not self.event_template:
-            raise ValueError('events needs event: a template for the kind of an event, as "{type}"')
+            raise InvalidSettings(
+                'events needs event: a template for the kind of an event, as "{type}"'
+            )
 
     def _templates(self) -> Iterator[tuple[str, str]]:
         named = {"template": self.template, "thread": self.thread, "id": self.id}
@@ -151,12 +159,12 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def _check_destination(self) -> None:
         if self.platform in _OWNER_PLATFORMS:
-            raise ValueError(
-                f"platform may not be {self.platform}: all messages there count as "
-                "messages of the owner"
+            raise InvalidSettings(
+                "platform may not be {platform}: all messages there count as messages of the owner",
+                platform=self.platform,
             )
         if self.platform and not (self.chat and self.user):
-            raise ValueError(
+            raise InvalidSettings(
                 "platform needs chat and user: where the message appears, and as whose message"
             )
 
@@ -165,17 +173,20 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             return
         unknown = sorted(set(self.toolsets) - set(TOOLSETS))
         if unknown:
-            raise ValueError(
-                f"toolsets has the unknown {unknown[0]!r}; known are {', '.join(TOOLSETS)}"
+            raise InvalidSettings(
+                "toolsets has the unknown {name!r}; known are {known}",
+                name=unknown[0],
+                known=", ".join(TOOLSETS),
             )
         # Work that these tools start comes back later as a message without restrictions.
         if wide := {DELEGATE_TOOL, _SCHEDULE_TOOLSET} & set(self.toolsets):
-            raise ValueError(
-                f"toolsets may not have {min(wide)}: work that it starts could use all "
-                "others. Remove it, or remove toolsets"
+            raise InvalidSettings(
+                "toolsets may not have {name}: work that it starts could use all "
+                "others. Remove it, or remove toolsets",
+                name=min(wide),
             )
         if self.commands:
-            raise ValueError(
+            raise InvalidSettings(
                 "commands and toolsets exclude each other: work that commands start could "
                 "use all toolsets"
             )
@@ -198,7 +209,7 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.enabled:
             return
         if not self.hooks and not self.url:
-            raise ValueError(
+            raise InvalidSettings(
                 "there is neither a hook nor a url: add a table "
                 "[platforms.webhook.hooks.NAME] for each sender, or a url that answers are "
                 "posted to"
@@ -215,18 +226,18 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         if parts.scheme not in ("http", "https") or not host:
-            raise ValueError(f"url must begin with https:// and name a host, not {self.url!r}")
+            raise InvalidSettings(f"url must begin with https:// and name a host, not {self.url!r}")
         if self.allow_private:
             return
         address = parse_ip(host)
         is_local = f".{host}".rstrip(".").endswith(".localhost")
         if is_local or (address is not None and not is_public(address)):
-            raise ValueError(
+            raise InvalidSettings(
                 f"url leads into this machine's own network ({host}): if that is intended, "
                 "set allow_private = true"
             )
         if parts.scheme == "http":
-            raise ValueError(
+            raise InvalidSettings(
                 "url must begin with https://, so that posts cannot be read on the way; "
                 "inside your own network, set allow_private = true"
             )
@@ -234,14 +245,15 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
 
 def _check_hook(name: str, hook: HookSettings) -> None:
     if not _HOOK_NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} cannot be the name of a hook: it is part of a URL, so use letters, "
-            "digits, _ and -"
+        raise InvalidSettings(
+            "{name!r} cannot be the name of a hook: it is part of a URL, so use letters, "
+            "digits, _ and -",
+            name=name,
         )
     try:
         hook.check()
-    except ValueError as error:
-        raise ValueError(f"hooks.{name}: {error}") from None
+    except InvalidSettings as error:
+        raise InvalidSettings("hooks.{name}: {error}", name=name, error=error) from None
 
 
 def _open(context: PluginContext[WebhookSettings]) -> Platform:

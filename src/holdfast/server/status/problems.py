@@ -344,5 +344,5 @@ def _files(report: StatusReport) -> Iterator[Problem]:
 
 
 def _drift(report: StatusReport) -> Iterator[Problem]:
-    for sentence in report.machine.unit_drift:
+    for sentence in report.machine.for_person().unit_drift:
         yield Problem(level=ProblemLevel.WARNING, code="unit_drift", what=sentence)

@@ -24,6 +24,7 @@ import msgspec
 from holdfast import __version__
 from holdfast.core.ops.status import EventLoopStatus, GatewaySnapshot, MachineStatus, StatusReport
 from holdfast.core.ports.runtime import Clock
+from holdfast.core.text.translatable import Translatable
 from holdfast.server.status.problems import find_problems
 from holdfast.system.paths import Paths, private_dir
 
@@ -161,7 +162,7 @@ class SnapshotCache:
         self._answered.set()
 
 
-ReadUnitDrift = Callable[[], Sequence[str]]
+ReadUnitDrift = Callable[[], Sequence[Translatable]]
 
 _STATM, _FD_DIRECTORY = "/proc/self/statm", "/proc/self/fd"
 
@@ -170,6 +171,7 @@ def read_machine_status(paths: Paths, *, unit_drift: ReadUnitDrift) -> MachineSt
     """Reads disk, memory and files of this process. Not for the event loop: a disk may be slow.
     `unit_drift` reads where an installed unit disagrees with the configuration."""
     free, size = _disk_space(paths.home)
+    drift = tuple(unit_drift())
     return MachineStatus(
         disk_free=free,
         disk_size=size,
@@ -179,7 +181,8 @@ def read_machine_status(paths: Paths, *, unit_drift: ReadUnitDrift) -> MachineSt
         memory=resident_memory(),
         files=_open_files(),
         max_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        unit_drift=tuple(unit_drift()),
+        unit_drift=tuple(map(str, drift)),
+        drift_texts=drift or msgspec.UNSET,
     )
 
 

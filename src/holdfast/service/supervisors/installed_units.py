@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.text.translatable import Translatable
+from holdfast.core.text.translation import N_
 from holdfast.service.supervisors.backend import RunProgram, SupervisorBackend, program_caller
 from holdfast.service.supervisors.drift import describe_drift
 from holdfast.service.supervisors.systemd import SystemdBackend
@@ -122,7 +124,9 @@ def needed_unit(
     )
 
 
-def unit_drift(home: Path, settings: GatewaySettings, *, backends: SupervisorBackends) -> list[str]:
+def unit_drift(
+    home: Path, settings: GatewaySettings, *, backends: SupervisorBackends
+) -> list[Translatable]:
     """The problems of this home's unit, one sentence each; []: none, or there is no unit. Reads a
     few small files and runs no program."""
     backend = backends.find_unit(home, default_home=default_home(backends.environ))
@@ -146,9 +150,9 @@ class UnitDriftCache:
         self._backends = backends
         self._files: list[Path] = [backends.unit_dir(scope) for scope in UnitScope]
         self._mtimes: list[int] = []
-        self._problems: Sequence[str] = ()
+        self._problems: Sequence[Translatable] = ()
 
-    def drift(self) -> Sequence[str]:
+    def drift(self) -> Sequence[Translatable]:
         """A sentence for each difference between the unit and the configuration."""
         if [_mtime(file) for file in self._files] != self._mtimes:
             self._refresh()
@@ -164,7 +168,11 @@ class UnitDriftCache:
         try:
             self._problems = unit_drift(self._home, self._settings, backends=self._backends)
         except OSError as error:
-            self._problems = [f"The unit of this gateway cannot be read: {error}."]
+            self._problems = [
+                Translatable(
+                    N_("The unit of this gateway cannot be read: {error}."), {"error": str(error)}
+                )
+            ]
 
 
 def _unit_files(unit: Path) -> Iterator[Path]:

@@ -71,7 +71,7 @@ async def read_status(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.
         started_at=report.started_at,
         uptime=report.uptime,
         loop=report.loop,
-        machine=report.machine,
+        machine=report.machine.for_person(),
         problems=report.problems,
         **msgspec.structs.asdict(snapshot),
     )

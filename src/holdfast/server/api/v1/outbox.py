@@ -119,7 +119,7 @@ def delivery_detail(context: ApiContext, row: DeliveryRow) -> DeliveryDetail:
     )
     outlook = DeliveryOutlook(
         status=gateway.outbox.status_of(row),
-        resend_refusal=refusal or "",
+        resend_refusal="" if refusal is None else refusal.for_person(),
         resolves_unknown=platform is not None and platform.capabilities.can_resolve_unknown,
     )
     return delivery_detail_view(row, outlook)

@@ -14,6 +14,7 @@ from holdfast.core.messages.outbox import (
     DeliveryStatus,
 )
 from holdfast.core.messages.source import chat_label
+from holdfast.core.text.translation import _
 from holdfast.core.turns.subagent import platform_label
 from holdfast.gateway.notify.chat_addresses import format_chat
 
@@ -167,14 +168,16 @@ def _remedy(row: DeliveryRow, outlook: DeliveryOutlook) -> str:
     if outlook.status is not None:
         blocked = outlook.status.blocked_by is DeliveryBlocker.ACCOUNT
         return (
-            "Its account is not connected: `holdfast platforms list` says why." if blocked else ""
+            _("Its account is not connected: `holdfast platforms list` says why.")
+            if blocked
+            else ""
         )
     if row.state not in (DeliveryState.FAILED, DeliveryState.UNKNOWN):
         return ""
     if outlook.resend_refusal:
-        return f"It cannot be sent again: {outlook.resend_refusal}"
+        return _("It cannot be sent again: {reason}").format(reason=outlook.resend_refusal)
     if not _outcome_unknown(row):
-        return "Fix what the platform reports, then send it again."
+        return _("Fix what the platform reports, then send it again.")
     if outlook.resolves_unknown:
-        return "Send it again: the platform recognises a duplicate."
-    return "Check the chat first. If sent again, it is marked as a possible duplicate."
+        return _("Send it again: the platform recognises a duplicate.")
+    return _("Check the chat first. If sent again, it is marked as a possible duplicate.")

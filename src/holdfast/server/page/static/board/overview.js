@@ -11,6 +11,7 @@ import { count } from "./number_format.js";
 import { KINDS } from "./chart_kinds.js";
 import { MessageCounts } from "./message_counts.js";
 import { Problems } from "./problems.js";
+import { phaseText } from "./restarts.js";
 
 const EVERY = 10; // seconds between requests when no event arrives
 const SLOWLY = 60; // a bucket of a quarter of an hour needs no update every ten seconds
@@ -37,7 +38,7 @@ function Head({ page, status }) {
   const { turns, machine } = status;
   const { value: outbox } = useFetched(page.changes, () => api.outbox({ state: "failed", limit: 1 }), SLOWLY);
   const facts = [
-    [_("State"), status.phase ? `${STATES[status.state] ?? status.state}: ${status.phase}` : STATES[status.state] ?? status.state],
+    [_("State"), status.phase ? `${STATES[status.state] ?? status.state}: ${phaseText(status.phase)}` : STATES[status.state] ?? status.state],
     [_("Uptime"), lasted(status.uptime)],
     [_("Version"), status.version],
     [_("Turns"), html`${to("sessions", { state: "running" }, _n("{n} running", "{n} running", turns.running ?? 0))}${turns.waiting
