@@ -78,10 +78,15 @@ def find_plugin(name: str) -> PlatformPlugin[Any] | None:
         return None
     if not isinstance(declared, PlatformPlugin) or declared.name != name:
         raise PluginUnusable(
-            f"its entry point leads to {declared!r}, which is not a platform plugin of that name"
+            "its entry point leads to {declared}, which is not a platform plugin of that name. "
+            "Correct the package, or uninstall it",
+            declared=repr(declared),
         )
     if not issubclass(declared.settings, PlatformSettings):
-        raise PluginUnusable(f"its settings, {declared.settings!r}, extend no PlatformSettings")
+        raise PluginUnusable(
+            "its settings, {settings}, extend no PlatformSettings. Correct the package",
+            settings=repr(declared.settings),
+        )
     return declared
 
 
@@ -105,18 +110,22 @@ def _load_plugin(name: str) -> object:
         return None
     if len(entries) > 1:
         raise PluginUnusable(
-            f"several packages provide a platform of that name: {_package_names(entries)}"
+            "several packages provide a platform of that name: {packages}. Uninstall all but one",
+            packages=_package_names(entries),
         )
     try:
         return entries[0].load()
     except Exception as error:  # third-party code: its import may fail in any way
         raise PluginUnusable(
-            f"the plugin of the package {_package_names(entries)} cannot be loaded: {error!r}"
+            "the plugin of the package {package} cannot be loaded: {error}. Update the package, or "
+            "uninstall it",
+            package=_package_names(entries),
+            error=repr(error),
         ) from error
 
 
 def _package_names(entries: "Sequence[EntryPoint]") -> str:
-    return " and ".join(each.dist.name if each.dist else each.value for each in entries)
+    return ", ".join(each.dist.name if each.dist else each.value for each in entries)
 
 
 def _installed_entry_points() -> "Mapping[str, Sequence[EntryPoint]]":

@@ -130,7 +130,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for key, text in self._templates():
             try:
                 template = parse_template(text)
-            except ValueError as error:
+            except InvalidSettings as error:
                 raise InvalidSettings(
                     "{key} is not a valid template: {error}", key=key, error=error
                 ) from None
@@ -226,15 +226,18 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         if parts.scheme not in ("http", "https") or not host:
-            raise InvalidSettings(f"url must begin with https:// and name a host, not {self.url!r}")
+            raise InvalidSettings(
+                "url must begin with https:// and name a host, not {url!r}", url=self.url
+            )
         if self.allow_private:
             return
         address = parse_ip(host)
         is_local = f".{host}".rstrip(".").endswith(".localhost")
         if is_local or (address is not None and not is_public(address)):
             raise InvalidSettings(
-                f"url leads into this machine's own network ({host}): if that is intended, "
-                "set allow_private = true"
+                "url leads into this machine's own network ({host}): if that is intended, "
+                "set allow_private = true",
+                host=host,
             )
         if parts.scheme == "http":
             raise InvalidSettings(

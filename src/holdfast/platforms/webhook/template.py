@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, InvalidSettings
 
 WHOLE_BODY = "*"
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -79,7 +79,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
-    """Raises `ValueError`, which names the position of the error."""
+    """Raises `InvalidSettings`, which names the position of the error."""
     pieces: list[str | TemplateField] = []
     end = 0
     for match in _PIECE.finditer(text):
@@ -95,10 +95,14 @@ def _parse_piece(match: re.Match[str], text: str) -> str | TemplateField:
         return found[0]
     where = text[match.start() :][:_EXCERPT_LENGTH]
     if match[1] is None:
-        raise ValueError(f"unmatched brace at {where!r}; write {found * 2} for a literal one")
+        raise InvalidSettings(
+            "unmatched brace at {where!r}; write {twice} for a literal one",
+            where=where,
+            twice=found * 2,
+        )
     name, bar, default = match[1].partition("|")
     if not name.strip(" @"):
-        raise ValueError(f"{where!r} has no field name")
+        raise InvalidSettings("{where!r} has no field name", where=where)
     return TemplateField(name.strip(), default if bar else None)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.errors import InvalidSettings
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.platform_plugin import (
     AccountIdentity,
@@ -44,22 +45,23 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
         if not self.enabled:
             return
         if not _is_bare_jid(self.jid):
-            raise ValueError(
-                f"jid = {self.jid!r} is not the address of an account: write it as in jid "
-                '= "bot@example.org", without a resource'
+            raise InvalidSettings(
+                "jid = {jid!r} is not the address of an account: write it as in jid "
+                '= "bot@example.org", without a resource',
+                jid=self.jid,
             )
         if not self.password:
-            raise ValueError(
+            raise InvalidSettings(
                 'password is missing: write password = "env:XMPP_PASSWORD" and set that '
                 "variable in the environment or in .env"
             )
         for room in self.rooms:
             if not _is_bare_jid(room):
-                raise ValueError(
-                    f"rooms: {room!r} is not the address of a room, as in team@rooms.org"
+                raise InvalidSettings(
+                    "rooms: {room!r} is not the address of a room, as in team@rooms.org", room=room
                 )
         if not self.tls and not _is_loopback(self.host):
-            raise ValueError(
+            raise InvalidSettings(
                 "tls = false sends the password and every message in clear text: it is "
                 'only allowed for a server on this machine, named by host = "127.0.0.1"'
             )
