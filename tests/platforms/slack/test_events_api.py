@@ -83,7 +83,7 @@ async def test_button_presses_and_commands_are_forms_and_an_unknown_sender_gets_
         await until(lambda: len(vendor.acks) == 3)
     assert (
         json.loads(vendor.acks[0]["answer"]["payload"])["text"]
-        == "You are not allowed to do this here."
+        == "Das darfst du hier nicht."  # Ann reads German
     )
     assert [each.text for each in intake.accepted] == ["/approve 1", "say & do ü"]
 
