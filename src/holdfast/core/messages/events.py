@@ -11,7 +11,7 @@ from holdfast.core.text.translation import N_, _
 from holdfast.core.turns.model import ModelFault
 from holdfast.core.turns.turn import Usage
 
-_RETRY_CAUSES = {
+_FAULT_TEXTS = {
     ModelFault.RATE_LIMIT: N_("The rate limit of the model is reached"),
     ModelFault.OVERLOADED: N_("The model is overloaded"),
     ModelFault.NETWORK: N_("The model cannot be reached"),
@@ -55,7 +55,7 @@ class RetryScheduled(msgspec.Struct, frozen=True, tag="retry", gc=False):
     def describe(self) -> str:
         """For a person, in the language of the context."""
         return _("{cause}; retrying in {seconds} s (attempt {attempt} of {attempts})").format(
-            cause=_(_RETRY_CAUSES.get(self.fault, _OTHER_CAUSE)),
+            cause=_(_FAULT_TEXTS.get(self.fault, _OTHER_CAUSE)),
             seconds=ceil(self.delay),
             attempt=self.attempt,
             attempts=self.attempts,
