@@ -67,7 +67,10 @@ def test_the_exit_code_requests_a_restart_when_systemctl_fails(make_gateway: Mak
     gateway.variables["HOLDFAST_UNIT"] = "holdfast-test.service"
     assert gateway.start().stop(signal.SIGUSR1) == RESTART_EXIT
     (line,) = gateway.log_records("successor_request_failed")
-    assert "systemctl --no-block restart holdfast-test.service` failed with 1" in line["message"]
+    assert (
+        "systemctl --no-block restart holdfast-test.service` failed with exit code 1"
+        in line["message"]
+    )
 
 
 def test_without_a_supervisor_the_successor_listens_at_the_same_address(

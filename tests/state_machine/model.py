@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.transcript import AssistantMessage, StopReason, ToolCall
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.model import (
     Completed,
     FallbackUsed,
@@ -140,7 +141,7 @@ def _fault_event(fault: StreamFault) -> ModelEvent:
             "the output broke", attempt=1, delay=0.0, attempts=5, fault=ModelFault.MALFORMED
         )
     if fault is StreamFault.FELL_BACK:
-        return FallbackUsed("the first model is ill.", model=FALLBACK_MODEL)
+        return FallbackUsed(Translatable("the first model is ill."), model=FALLBACK_MODEL)
     fault = ModelFault.CONTEXT_TOO_LONG if fault is StreamFault.TOO_LONG else ModelFault.SERVER
     raise ModelFailed("the model is ill", fault=fault)
 

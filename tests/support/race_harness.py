@@ -15,6 +15,7 @@ from holdfast.core.people.approval import ApprovalRequest
 from holdfast.core.ports.command import Command, Query
 from holdfast.core.ports.store_queries import GetContext, GetTranscript
 from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.text.translatable import Translatable
 from holdfast.core.turns.model import FallbackUsed, ModelEvent, ModelRequest
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.testing.scripted_model import ScriptedClient, ScriptedModel
@@ -103,7 +104,7 @@ class FailoverClient:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         if self._model.failovers:
             self._model.failovers -= 1
-            yield FallbackUsed("The first is ill.", "second")
+            yield FallbackUsed(Translatable("The first is ill."), "second")
         async for event in self._client.stream(request):
             yield event
 

@@ -133,7 +133,7 @@ async def _run_systemctl(command: list[str], environ: Mapping[str, str]) -> None
         process.kill()
         raise
     if process.returncode:
-        text = errors.decode(errors="replace").strip()
+        text = errors.decode(errors="replace").strip() or "it printed no reason"
         raise SupervisorUnreachable(
             "`{command}` failed with exit code {returncode}: {text}. Restart the unit yourself",
             command=" ".join(command),

@@ -218,14 +218,15 @@ def end_turn(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.suspend:
         _suspend(cursor, end)
         return
+    # All rows are read: a statement that has not ended keeps another cursor from committing.
     found = cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts)"
         " WHERE id = ?3 RETURNING resume_pending",
         (end.at, end.state is TurnRowState.ANSWERED, end.session_id),
-    ).fetchone()
+    ).fetchall()
     # Neither a turn that completed nor one that its user ended is ever to be resumed.
     settled = end.state in (TurnRowState.ANSWERED, TurnRowState.SUPERSEDED)
-    if settled and found is not None and found[0]:
+    if settled and found and found[0][0]:
         session_state.clear_resume_pending(cursor, end.session_id)
 
 
