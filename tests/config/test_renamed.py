@@ -39,6 +39,7 @@ _WORK = '[platforms.email.accounts.work]\naddress = "a@b.example"\n'
             "platforms.telegram.chats.-100.answers",
             'write answers = "addressed"',
         ),
+        ('[runner]\nnetwork = "full"\n', "runner.network", 'write network = "host"'),
     ],
 )
 def test_an_old_name_is_refused_with_the_new_one(

@@ -7,6 +7,7 @@ from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.config.settings import TOOLSETS, RunnerSettings
 from holdfast.runner.bubblewrap import SPOOL, WORKSPACE
 from holdfast.system import exit_codes
+from holdfast.system.egress import EgressPolicy
 from holdfast.tools.browser.tool import BrowserTool
 from holdfast.tools.registry import default_tools
 from holdfast.tools.schedule import ScheduleTool
@@ -28,7 +29,7 @@ def test_the_page_has_every_tool_as_it_declares_itself(page: Pages) -> None:
     rows = page("docs/tools.md").named()
     declared = {
         tool.schema.name: [f"`{tool.toolset}`", f"`{tool.replay}`", f"`{tool.danger}`"]
-        for tool in (*default_tools(RunnerSettings()), *HELD)
+        for tool in (*default_tools(RunnerSettings(), egress=EgressPolicy), *HELD)
     }
     assert {name: row[1:4] for name, row in rows.items() if name in declared} == declared
     assert {toolset for toolset, _, _ in declared.values()} == {f"`{name}`" for name in TOOLSETS}

@@ -20,6 +20,7 @@ from holdfast.runner.runners import Runners
 from holdfast.server.local.control_client import ControlClient
 from holdfast.service.child_process import cancel_respawn
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 from holdfast.system.process import open_pidfd
@@ -192,7 +193,12 @@ class GatewaySequence:
         for process in self._launched:
             await process.kill()  # only now: a gateway under `gateway boot` has the same stdout
         runners = Runners(
-            self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+            self.home,
+            RunnerSettings(),
+            clock=SystemClock(),
+            on_started=_ignore,
+            on_ended=_ignore,
+            egress=EgressPolicy,
         )
         await runners.end_all()
 

@@ -23,6 +23,7 @@ from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.service.child_process import cancel_respawn
 from holdfast.store.sqlite.writes import gateway_stops
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 from holdfast.system.lock import read_holder
 from holdfast.system.paths import Paths
 
@@ -202,7 +203,12 @@ class StandaloneGateway:
 
     async def end_runners(self) -> None:
         runners = Runners(
-            self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+            self.home,
+            RunnerSettings(),
+            clock=SystemClock(),
+            on_started=_ignore,
+            on_ended=_ignore,
+            egress=EgressPolicy,
         )
         await runners.end_all()
 

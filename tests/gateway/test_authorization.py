@@ -31,6 +31,7 @@ from holdfast.gateway.access import (
 from holdfast.gateway.approvals.prompt import approval_buttons
 from holdfast.gateway.redaction import Redaction
 from holdfast.service.agent_config import ToolsetBuilder
+from holdfast.system.egress import EgressPolicy
 
 # A new command is listed here with the role that it needs.
 ROLE_OF_COMMAND = {
@@ -264,7 +265,12 @@ async def test_every_tool_is_in_the_table(harness: GatewayHarness, tmp_path: Pat
     notes = Notes(harness.store, clock=WallClock(), redact=Redaction([]), max_chars=1000)
     every = Settings()
     builder = ToolsetBuilder(
-        every.browser, home=tmp_path, store=harness.store, notes=notes, clock=WallClock()
+        every.browser,
+        home=tmp_path,
+        store=harness.store,
+        notes=notes,
+        clock=WallClock(),
+        egress=EgressPolicy,
     )
     toolbox = builder.build_toolbox(every, sends=True, sends_files=True)
     assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(RIGHT_OF_TOOL)

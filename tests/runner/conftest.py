@@ -1,7 +1,7 @@
 """Fixtures for tests of runners: real sandboxes in a home of their own, which end with the test."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.runner.runners import Runners
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 
 DEFAULT_SETTINGS = RunnerSettings()
 
@@ -34,7 +35,11 @@ async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenR
     opened: list[Runners] = []
 
     def open_one(
-        settings: RunnerSettings = DEFAULT_SETTINGS, *, bwrap: str = "bwrap", at: Path | None = None
+        settings: RunnerSettings = DEFAULT_SETTINGS,
+        *,
+        bwrap: str = "bwrap",
+        at: Path | None = None,
+        egress: Callable[[], EgressPolicy] = EgressPolicy,
     ) -> Runners:
         runners = Runners(
             at or home,
@@ -42,6 +47,7 @@ async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenR
             clock=SystemClock(),
             on_started=runner_log.started,
             on_ended=runner_log.has_ended,
+            egress=egress,
             bwrap=bwrap,
         )
         opened.append(runners)

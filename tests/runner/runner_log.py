@@ -1,5 +1,6 @@
 """What the tests of runners share: a session, a record of starts and ends, and a fixture's type."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -8,6 +9,7 @@ from holdfast.core.ids import CallId, SessionId
 from holdfast.core.ports.sandbox import CommandResult, Sandbox
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
+from holdfast.system.egress import EgressPolicy
 
 SESSION_ID = SessionId("s_1")  # the session of the `sandbox` fixture
 
@@ -21,6 +23,7 @@ class OpenRunners(Protocol):
         *,
         bwrap: str = "bwrap",
         at: Path | None = None,
+        egress: Callable[[], EgressPolicy] = EgressPolicy,
     ) -> Runners: ...
 
 

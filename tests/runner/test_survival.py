@@ -20,6 +20,7 @@ from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.program.process_tree import start_time as process_start_time
 from holdfast.runner.runners import Runners
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 
 # A gateway in a process of its own: it does some work, prints "ready", and is then killed.
 GATEWAY = """
@@ -28,6 +29,7 @@ from pathlib import Path
 import msgspec
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
+from holdfast.system.egress import EgressPolicy
 
 class Clock:
     now = staticmethod(time.time)
@@ -41,7 +43,12 @@ async def ended(session_id):
 
 async def main():
     runners = Runners(
-        Path(sys.argv[1]), RunnerSettings(), clock=Clock(), on_started=started, on_ended=ended
+        Path(sys.argv[1]),
+        RunnerSettings(),
+        clock=Clock(),
+        on_started=started,
+        on_ended=ended,
+        egress=EgressPolicy,
     )
     sandbox = runners.sandbox("s_1")
 {work}
@@ -58,7 +65,12 @@ async def next_runners(tmp_path: Path) -> AsyncIterator[Runners]:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     runners = Runners(
-        tmp_path, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+        tmp_path,
+        RunnerSettings(),
+        clock=SystemClock(),
+        on_started=_ignore,
+        on_ended=_ignore,
+        egress=EgressPolicy,
     )
     yield runners
     await runners.end_all()

@@ -24,6 +24,7 @@ from holdfast.core.errors import RunnerError
 from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.runner.program.process_tree import living_descendants, start_time
 from holdfast.runner.runners import Runners
+from holdfast.system.egress import EgressPolicy
 
 class Clock:
     now = staticmethod(time.time)
@@ -44,7 +45,9 @@ async def main():
     home = Path(sys.argv[1])
     (home / ".env").write_text("sk-very-secret")
     settings = RunnerSettings(sandbox=SandboxMode.REQUIRED, processes=40, file_mb=1)
-    runners = Runners(home, settings, clock=Clock(), on_started=note, on_ended=note)
+    runners = Runners(
+        home, settings, clock=Clock(), on_started=note, on_ended=note, egress=EgressPolicy
+    )
     sandbox = runners.sandbox("s_1")
     outputs = {}
     async def record(name, command):
@@ -59,6 +62,7 @@ async def main():
     await record("rights", "grep CapEff /proc/self/status; grep CapBnd /proc/self/status")
     await record("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
     await record("looks", "ls /proc/1/fd; kill -9 1; echo alive")
+    await record("proxy", "curl -sS --noproxy '' http://127.0.0.1:9/")
     await record("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
     await sandbox.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=60)
     await record("forks", FORK)
@@ -126,6 +130,7 @@ async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_
     assert "sk-very-secret" not in outputs["secret"] and "No such file" in outputs["secret"]
     assert outputs["rights"].split()[1::2] == ["0" * 16] * 2
     assert "wrote" not in outputs["writes"]
+    assert "off limits" in outputs["proxy"]
     assert "ermission denied" in outputs["looks"] and outputs["looks"].endswith("alive\n")
     assert "Resource temporarily unavailable" in outputs["forks"]
     assert outputs["large"].split()[-1] == str(1 << 20)

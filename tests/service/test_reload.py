@@ -29,6 +29,7 @@ from holdfast.service.agent_config import (
 )
 from holdfast.service.reload import Reloader, watch_config_files
 from holdfast.system.credential_locks import FileCredentialLocks
+from holdfast.system.egress import EgressPolicy
 
 NOWHERE = "http://127.0.0.1:9"  # nothing listens there
 INITIAL_TOML = '[model]\nprovider = "demo"\n'
@@ -82,7 +83,12 @@ async def reload_harness(tmp_path: Path) -> AsyncIterator[ReloadHarness]:
     async with ModelPool() as pool:
         notes = Notes(harness.store, clock=WallClock(), redact=str, max_chars=1000)
         toolsets = ToolsetBuilder(
-            config.settings.browser, home=home, store=harness.store, notes=notes, clock=WallClock()
+            config.settings.browser,
+            home=home,
+            store=harness.store,
+            notes=notes,
+            clock=WallClock(),
+            egress=EgressPolicy,
         )
         model = await select_configured_model(config)
         agent_configs = AgentConfigBuilder(

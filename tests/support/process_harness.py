@@ -20,6 +20,7 @@ from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.server.local.control_client import ControlClient
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 from holdfast.system.paths import Paths
 from holdfast.testing.misbehaving_model.process import ModelProcess
 from holdfast.testing.simulated.events import Ledger
@@ -162,7 +163,12 @@ class ProcessHarness:
         if self.alive:
             await self.kill()
         runners = Runners(
-            self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+            self.home,
+            RunnerSettings(),
+            clock=SystemClock(),
+            on_started=_ignore,
+            on_ended=_ignore,
+            egress=EgressPolicy,
         )
         await runners.end_all()
 

@@ -13,6 +13,7 @@ from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.turns.tool import ToolContext
 from holdfast.runner.runners import Runners
 from holdfast.system.clock import SystemClock
+from holdfast.system.egress import EgressPolicy
 
 
 async def _ignore(_: object) -> None: ...
@@ -23,7 +24,12 @@ async def new_context(tmp_path: Path) -> AsyncIterator[NewContext]:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     runners = Runners(
-        tmp_path, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+        tmp_path,
+        RunnerSettings(),
+        clock=SystemClock(),
+        on_started=_ignore,
+        on_ended=_ignore,
+        egress=EgressPolicy,
     )
     session_id = SessionId("s_1")
     numbers = itertools.count(1)

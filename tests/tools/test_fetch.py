@@ -13,6 +13,7 @@ from holdfast.core.net import IpAddress, is_public
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.text.html import decode_page, html_to_text
 from holdfast.core.turns.tool import ToolContext, ToolFailed
+from holdfast.system.egress import EgressPolicy
 from holdfast.tools.fetch import FetchTool
 
 PAGE = """<html><head><title>A  title</title><style>p {}</style></head><body>
@@ -87,7 +88,9 @@ def context() -> ToolContext:
 async def test_a_page_becomes_readable_text_with_its_links(
     site: PageServer, context: ToolContext
 ) -> None:
-    output = await FetchTool(is_allowed=only_loopback).run(context, {"url": f"{site.address}/page"})
+    output = await FetchTool(lambda: EgressPolicy(is_allowed=only_loopback)).run(
+        context, {"url": f"{site.address}/page"}
+    )
     assert output.text == (
         "A title\n\n# Head\n\nSome bold text & "
         f"[a link]({site.address}/next).\n\n- one\n- two\n\na  b\n c"
@@ -98,7 +101,7 @@ async def test_a_page_becomes_readable_text_with_its_links(
 async def test_charset_and_status_are_respected(
     site: PageServer, context: ToolContext, path: str, text: str
 ) -> None:
-    output = await FetchTool(is_allowed=only_loopback).run(
+    output = await FetchTool(lambda: EgressPolicy(is_allowed=only_loopback)).run(
         context, {"url": f"{site.address}/{path}"}
     )
     assert output.text == text
@@ -107,7 +110,7 @@ async def test_charset_and_status_are_respected(
 async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_truncated(
     site: PageServer, context: ToolContext
 ) -> None:
-    fetch = FetchTool(is_allowed=only_loopback, max_bytes=50_000)
+    fetch = FetchTool(lambda: EgressPolicy(is_allowed=only_loopback), max_bytes=50_000)
     url = f"{site.address}/huge"
     first = await fetch.run(context, {"url": url})
     assert first.text.endswith("[characters 0 to 20000 of 50000: continue with offset]")
@@ -127,7 +130,7 @@ async def test_a_page_that_cannot_be_fetched_is_refused(
     site: PageServer, context: ToolContext, path: str, seconds: float, says: str
 ) -> None:
     with pytest.raises(ToolFailed, match=says):
-        await FetchTool(is_allowed=only_loopback, seconds=seconds).run(
+        await FetchTool(lambda: EgressPolicy(is_allowed=only_loopback), seconds=seconds).run(
             context, {"url": f"{site.address}/{path}"}
         )
 
@@ -144,7 +147,7 @@ async def test_private_addresses_are_off_limits_however_they_are_spelled(
 ) -> None:
     port = site.address.rpartition(":")[2]
     with pytest.raises(ToolFailed):
-        await FetchTool(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
+        await FetchTool(EgressPolicy, seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
     assert site.requested_paths == []
 
 
@@ -162,7 +165,7 @@ async def test_a_redirect_inward_is_not_followed(
 
     url = f"{site.address}/inward?to={to.format(port=port)}"
     with pytest.raises(ToolFailed, match=r"private address|only http"):
-        await FetchTool(is_allowed=first_only).run(context, {"url": url})
+        await FetchTool(lambda: EgressPolicy(is_allowed=first_only)).run(context, {"url": url})
     assert site.requested_paths == ["/inward"]
 
 
@@ -177,7 +180,9 @@ async def test_the_address_judged_is_the_address_connected_to(
         return str(address) == "127.0.0.1"
 
     port = site.address.rpartition(":")[2]
-    await FetchTool(is_allowed=remember).run(context, {"url": f"http://localhost:{port}/page"})
+    await FetchTool(lambda: EgressPolicy(is_allowed=remember)).run(
+        context, {"url": f"http://localhost:{port}/page"}
+    )
     # Resolvers differ in whether they read the hosts file for the second of these.
     assert set(judged) <= {"127.0.0.1", "::1"} and "127.0.0.1" in judged
 
@@ -187,7 +192,7 @@ async def test_the_address_judged_is_the_address_connected_to(
 )
 async def test_an_invalid_web_address_is_refused(context: ToolContext, url: str) -> None:
     with pytest.raises(ToolFailed):
-        await FetchTool(seconds=5).run(context, {"url": url})
+        await FetchTool(EgressPolicy, seconds=5).run(context, {"url": url})
 
 
 @pytest.mark.parametrize(

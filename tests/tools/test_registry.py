@@ -6,12 +6,13 @@ import pytest
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.turns.tool import Danger, ReplayClass, ToolFailed
+from holdfast.system.egress import EgressPolicy
 from holdfast.tools.registry import ToolRegistry, default_tools
 
 
 @pytest.fixture
 def registry() -> ToolRegistry:
-    return ToolRegistry(default_tools(RunnerSettings()))
+    return ToolRegistry(default_tools(RunnerSettings(), egress=EgressPolicy))
 
 
 def test_a_toolbox_has_its_tools_in_a_fixed_order(registry: ToolRegistry) -> None:

@@ -20,6 +20,7 @@ _RENAMED_KEYS: dict[tuple[str, ...], str] = {
 }
 _RENAMED_VALUES: dict[tuple[str, ...], dict[str, str]] = {
     ("platforms", "*", "chats", "*", "answers"): {"meant": "addressed"},
+    ("runner", "network"): {"full": "host"},
 }
 
 

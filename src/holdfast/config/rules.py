@@ -20,6 +20,7 @@ from holdfast.core.config.settings import (
     SessionSettings,
     Settings,
 )
+from holdfast.core.net import normalize_host
 from holdfast.core.people.approval import REQUESTER
 from holdfast.core.text.translation import N_, _
 
@@ -92,6 +93,9 @@ def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
         _check_host(raw, ("gateway", "allowed_hosts", index), host)
     for index, proxy in enumerate(settings.gateway.trusted_proxy):
         _check_network(raw, ("gateway", "trusted_proxy", index), proxy)
+    for name, patterns in (("allow", settings.web.allow), ("deny", settings.web.deny)):
+        for index, pattern in enumerate(patterns):
+            _check_host_pattern(raw, ("web", name, index), pattern)
     _check_host(raw, ("gateway", "host"), settings.gateway.host)
     _check_language(raw, ("gateway", "language"), settings.gateway.language)
     _check_sessions(raw, settings.sessions)
@@ -112,6 +116,20 @@ def _check_network(raw: RawConfig, path: KeyPath, value: str) -> None:
             value=value,
             allowed=N_('an address like "127.0.0.1", or a network like "172.16.0.0/12"'),
         ) from None
+
+
+def _check_host_pattern(raw: RawConfig, path: KeyPath, pattern: str) -> None:
+    host = normalize_host(pattern.removeprefix("*."))
+    if pattern != "*" and not _HOST.fullmatch(host):
+        raise raw.error(
+            path,
+            N_("{key} is not a pattern of hosts"),
+            value=pattern,
+            allowed=N_(
+                'a host like "example.org" or an address, without scheme and port; "*.example.org"'
+                ' for a domain and every host in it; or "*"'
+            ),
+        )
 
 
 def _check_people_and_chats(raw: RawConfig, settings: Settings) -> None:

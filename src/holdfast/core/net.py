@@ -1,9 +1,11 @@
-"""Which IP addresses our own requests may reach (protection against SSRF)."""
+"""Which hosts and IP addresses the requests of agents may reach (protection against SSRF)."""
 
 import errno
 import ipaddress
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from holdfast.core.config.settings import WebSettings
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 AddressPolicy = Callable[[IpAddress], bool]
@@ -38,6 +40,38 @@ def parse_ip(host: str) -> IpAddress | None:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
         return None
+
+
+def normalize_host(host: str) -> str:
+    """A host as rules and records compare it: lower case, without brackets and a final dot, and
+    international names in their ASCII form."""
+    host = host.strip("[]").rstrip(".").lower()
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return host
+
+
+def host_refusal(host: str, web: WebSettings) -> str:
+    """Why a normalized host may not be reached; "": it may. `deny` comes first; a non-empty `allow`
+    has all that may be reached."""
+    denied = next((each for each in web.deny if host_matches(host, each)), None)
+    if denied is not None:
+        return f'{host} is denied by "{denied}" in web.deny'
+    if web.allow and not any(host_matches(host, each) for each in web.allow):
+        return f"{host} is not in web.allow"
+    return ""
+
+
+def host_matches(host: str, pattern: str) -> bool:
+    """`*` matches every host, `*.example.org` that domain and every host in it, and everything else
+    only itself."""
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        domain = normalize_host(pattern[2:])
+        return host == domain or host.endswith(f".{domain}")
+    return host == normalize_host(pattern)
 
 
 class AddressRefused(OSError):

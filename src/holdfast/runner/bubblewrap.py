@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.config.settings import NetworkPolicy, RunnerSettings, SandboxMode
+from holdfast.core.config.settings import NetworkMode, RunnerSettings, SandboxMode
 from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.text.translation import N_
@@ -24,6 +24,7 @@ PROGRAM_SOURCE = Path(__file__).parent / "program"
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
+EGRESS = "/run/egress"
 BUBBLEWRAP_HINT = N_("install bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
@@ -161,7 +162,7 @@ def bwrap_arguments(plan: ConfinementPlan, settings: RunnerSettings) -> list[str
     """The bubblewrap arguments that are the same for all sessions."""
     argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
-    if settings.network == NetworkPolicy.NONE:
+    if settings.network in (NetworkMode.PROXY, NetworkMode.NONE):
         argv.append("--unshare-net")
     if os.geteuid():
         argv.append("--unshare-user")
@@ -212,6 +213,8 @@ def session_bwrap_arguments(
         argv += ["--ro-bind", str(paths.run_folder / name), f"/etc/{name}"]
     argv += ["--bind", str(paths.workspace), WORKSPACE, "--bind", str(paths.spool), SPOOL]
     argv += ["--ro-bind", str(plan.program), PROGRAM]
+    if settings.network is NetworkMode.PROXY:
+        argv += ["--ro-bind", str(paths.egress), EGRESS]
     # The root and /dev are in the host's memory: commands must not be able to fill them.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 

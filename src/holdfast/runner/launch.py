@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.config.settings import NetworkMode, RunnerSettings
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.runtime import Clock
 from holdfast.runner.bubblewrap import (
+    EGRESS,
     MB,
     PROGRAM,
     SPOOL,
@@ -104,8 +105,26 @@ def systemd_run_prefix(environ: Mapping[str, str], *, user_unit: bool, uid: int)
     return ["/usr/bin/env", *variables, program, manager, "--scope", "--collect", "--quiet"]
 
 
+# A loopback that only the session has: the port is the same for all. curl reads the lower case,
+# others the upper case. ALL_PROXY names no SOCKS proxy, because some clients have a library for
+# that only if it was asked for. Servers that a session starts itself are reached directly.
+PROXY_PORT = 3128
+_PROXY_URL = f"http://127.0.0.1:{PROXY_PORT}"
+_PROXY_NAMES = {
+    "http_proxy": _PROXY_URL,
+    "https_proxy": _PROXY_URL,
+    "all_proxy": _PROXY_URL,
+    "no_proxy": "localhost,127.0.0.1,::1",
+}
+PROXY_VARIABLES = {
+    **_PROXY_NAMES,
+    **{name.upper(): value for name, value in _PROXY_NAMES.items()},
+    "NODE_USE_ENV_PROXY": "1",
+}
+
+
 def command_environment(home: str) -> dict[str, str]:
-    """The whole environment of a command; nothing is inherited from the gateway."""
+    """The whole environment of a command but the proxy; nothing is inherited from the gateway."""
     return {
         "PATH": SYSTEM_PATH,
         "HOME": home,
@@ -130,7 +149,8 @@ def launch_runner(
     if plan.sandboxed and os.geteuid() == 0:
         user = session_uid(paths.session_id, Path("/proc/self/uid_map").read_text())
     paths.create(owner=user)
-    label = RunnerLabel(session_id=paths.session_id, sandboxed=plan.sandboxed)
+    network = settings.network if plan.sandboxed else NetworkMode.HOST
+    label = RunnerLabel(session_id=paths.session_id, sandboxed=plan.sandboxed, network=network)
     paths.label.write_bytes(msgspec.json.encode(label))
     listener = bind_socket(paths.socket)
     ready_read, ready_write = os.pipe()
@@ -166,6 +186,7 @@ def _runner_config(
     fds: tuple[int, int],
 ) -> dict[str, Any]:
     workspace = WORKSPACE if plan.sandboxed else str(paths.workspace)
+    proxied = plan.sandboxed and settings.network is NetworkMode.PROXY
     return {
         "workspace": workspace,
         "spool": SPOOL if plan.sandboxed else str(paths.spool),
@@ -173,7 +194,12 @@ def _runner_config(
         "ready_fd": fds[1],
         "uid": user,
         "sandboxed": plan.sandboxed,
-        "environment": command_environment(workspace),
+        "environment": command_environment(workspace) | (PROXY_VARIABLES if proxied else {}),
+        "egress": {
+            "socket": f"{EGRESS}/sock" if proxied else "",
+            "port": PROXY_PORT,
+            "variables": PROXY_VARIABLES,
+        },
         "output_bytes": settings.output_kb * 1024,
         "idle_timeout": settings.idle_timeout,
         "workspace_bytes": settings.workspace_mb * MB,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.config.settings import NetworkMode
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId, SessionId
 from holdfast.runner.program.spool import (
@@ -30,6 +31,7 @@ class RunnerLabel(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: SessionId
     sandboxed: bool
+    network: str = NetworkMode.HOST  # which it has; older runners have no other
 
 
 class SessionPaths(msgspec.Struct, frozen=True):
@@ -60,6 +62,12 @@ class SessionPaths(msgspec.Struct, frozen=True):
         return self.run_folder / "spool"
 
     @property
+    def egress(self) -> Path:
+        """The folder of the socket by which the sandbox reaches the egress proxy. The sandbox sees
+        the folder, so that the next gateway can bind another socket there."""
+        return self.run_folder / "egress"
+
+    @property
     def workspace(self) -> Path:
         name = self.session_id if _SAFE_NAME.fullmatch(self.session_id) else self.run_folder.name
         return self.home / "workspaces" / name
@@ -68,6 +76,8 @@ class SessionPaths(msgspec.Struct, frozen=True):
         """Create what is missing; spool and workspace belong to `owner` afterwards."""
         for folder in (self.run_folder.parent, self.run_folder, self.workspace.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.egress.mkdir(exist_ok=True)
+        self.egress.chmod(0o755)  # whatever our umask is: the sandbox has another user
         for folder in (self.spool, self.workspace):
             folder.mkdir(mode=0o700, exist_ok=True)
             if owner is not None and folder.lstat().st_uid != owner:

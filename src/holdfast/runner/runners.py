@@ -10,11 +10,11 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.config.settings import NetworkMode, RunnerSettings
 from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports.runtime import Clock
@@ -23,9 +23,18 @@ from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.runner.bubblewrap import ConfinementPlan, SandboxProbe
 from holdfast.runner.client import RunnerConnection, RunnerConnectionLost, SessionSandbox
 from holdfast.runner.launch import SystemdScopes, launch_runner
-from holdfast.runner.paths import SessionPaths, connect_socket, labelled_runners
+from holdfast.runner.paths import (
+    RunnerLabel,
+    SessionPaths,
+    bind_socket,
+    connect_socket,
+    labelled_runners,
+)
 from holdfast.runner.program import process_tree
 from holdfast.runner.workspace import Workspace
+
+if TYPE_CHECKING:
+    from holdfast.system.egress import EgressPolicy, EgressProxy
 
 log = logging.getLogger(__name__)
 
@@ -119,16 +128,20 @@ class Runners:
         clock: Clock,
         on_started: Callable[[RunnerRow], Awaitable[None]],
         on_ended: Callable[[SessionId], Awaitable[None]],
+        egress: Callable[[], "EgressPolicy"],
         scopes: SystemdScopes | None = None,
         bwrap: str = "bwrap",
     ) -> None:
-        """`scopes` keep runners out of the gateway's own unit, if it has one; `bwrap` is the name
-        or path of bubblewrap."""
+        """`egress` returns what sandboxes may reach; it is called with the first runner. `scopes`
+        keep runners out of the gateway's own unit, if it has one; `bwrap` is the name or path of
+        bubblewrap."""
         self._home, self._settings, self._clock = home.absolute(), settings, clock
         self._on_runner_started, self._on_runner_ended, self._scopes = on_started, on_ended, scopes
         self._connecting: dict[SessionId, asyncio.Task[_LiveRunner]] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
         self._probe = SandboxProbe(settings, runs=self._home / "runs", bwrap=bwrap)
+        self._egress = egress
+        self._proxy: EgressProxy | None = None
         self._detached = False
 
     @property
@@ -220,6 +233,7 @@ class Runners:
         for result in results:
             if isinstance(result, BaseException):
                 log.error("Could not stop a runner, whose commands may still run: %s", result)
+        await self._close_proxy()
         await self._finish_background_tasks()
 
     async def detach(self) -> None:
@@ -238,6 +252,7 @@ class Runners:
         if pending:
             await asyncio.wait(pending)
         _release_all(pending)
+        await self._close_proxy()
         await self._finish_background_tasks()
 
     def _paths(self, session_id: SessionId) -> SessionPaths:
@@ -327,14 +342,16 @@ class Runners:
         if started is None:
             sock.close()
             return None
+        label = paths.read_label()
         row = RunnerRow(
             session_id=session_id,
             pid=pid,
             start_time=started,
             outer_pid=outer_pid,
-            sandboxed=paths.read_label().sandboxed,
+            sandboxed=label.sandboxed,
             started_at=self._clock.now(),
         )
+        await self._open_network(paths, label)
         connection = await RunnerConnection.open(
             sock, on_lost=lambda: self._on_connection_lost(session_id)
         )
@@ -346,6 +363,33 @@ class Runners:
             connection.release()  # the next caller connects again
             raise
         return _LiveRunner(connection, row)
+
+    async def _open_network(self, paths: SessionPaths, label: RunnerLabel) -> None:
+        """Serve the runner's sandbox, also if an earlier gateway has started it."""
+        configured = self._settings.network
+        if label.sandboxed and label.network != configured:
+            log.warning(
+                'The runner of session %s keeps the network "%s" until it ends: it was started'
+                ' before runner.network was "%s".',
+                paths.session_id,
+                label.network,
+                configured,
+                extra={"action": "runner_network_kept", "session": paths.session_id},
+            )
+        if not label.sandboxed or {configured, label.network} != {NetworkMode.PROXY}:
+            return
+        if self._proxy is None:
+            from holdfast.system.egress import EgressProxy  # noqa: PLC0415 - no start needs it
+
+            self._proxy = EgressProxy(self._egress())
+        # In the gateway's own folder, which other users cannot enter. The sandbox has another user.
+        sock = bind_socket(paths.egress / "sock")
+        (paths.egress / "sock").chmod(0o666)
+        await self._proxy.listen(paths.session_id, sock)
+
+    async def _close_proxy(self) -> None:
+        if self._proxy is not None:
+            await self._proxy.close()
 
     async def _kill(self, session_id: SessionId, known: RunnerRow | None) -> None:
         try:
@@ -366,6 +410,9 @@ class Runners:
         opening = self._connecting.get(session_id)
         if opening is not None and opening.done() and not _is_live(opening):
             del self._connecting[session_id]
+            opening = None
+        if self._proxy is not None and opening is None:
+            self._run_in_background(self._proxy.close_session(session_id))
         self._run_in_background(self._report_ended(session_id))
 
     async def _report_ended(self, session_id: SessionId) -> None:

@@ -1,8 +1,9 @@
 """Builds the agent configuration from the settings: model, API keys and tools."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +30,9 @@ from holdfast.tools.schedule import ScheduleTool
 from holdfast.tools.send import SendFileTool, SendMessageTool
 from holdfast.tools.session_search import SessionSearchTool
 
+if TYPE_CHECKING:
+    from holdfast.system.egress import EgressPolicy
+
 _FALLBACK_PREFIX = "model.fallbacks["
 _ACTIONS_PER_CALL = 4.0  # a call of the browser may open it, go somewhere and look
 
@@ -45,19 +49,21 @@ class ToolsetBuilder:
         store: Store,
         notes: Notes,
         clock: Clock,
+        egress: Callable[[], "EgressPolicy"],
     ) -> None:
         self._chromium = browser.chromium
         self._home = home
         self._store = store
         self._notes = notes
         self._clock = clock
-        self.browsers = BrowserPool(home, browser, save_file=self._save_file)
+        self._egress = egress
+        self.browsers = BrowserPool(home, browser, save_file=self._save_file, egress=egress)
 
     def build_toolbox(self, settings: Settings, *, sends: bool, sends_files: bool) -> Toolbox:
         """The tools that agents get by these settings. `sends`: a platform of this gateway can
         deliver messages without being asked; `sends_files`: one of them can deliver files."""
         tools: list[Tool] = [
-            *default_tools(settings.runner),
+            *default_tools(settings.runner, egress=self._egress),
             *([SendFileTool()] if sends_files else []),
             *([SendMessageTool()] if sends else []),
             SessionSearchTool(self._store, clock=self._clock),

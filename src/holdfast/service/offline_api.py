@@ -134,12 +134,14 @@ class OfflineApi:
             progress=lambda phase: None,
             redact=redact,
         )
-        runners = wiring.runners(store)
+        egress = wiring.egress(store)
+        runners = wiring.runners(store, egress)
         gateway, reloader = wiring.gateway(
             store,
             pool,
             model=await select_model(config.settings.model, origin=""),
             runners=runners,
+            egress=egress,
             api=wiring.api(store),
         )
         status = GatewayStatus(clock=clock, stop_order=lambda: None)

@@ -36,7 +36,12 @@ from holdfast.service.reload import Reloader, watch_config_files
 from holdfast.service.signals import SignalHandlers
 from holdfast.service.supervisors.current import BOOT_VARIABLE, UNIT_VARIABLE, SdNotifier
 from holdfast.service.watchdog import Watchdog
-from holdfast.service.wiring import GatewayWiring, ServerWiring, store_and_runner_status
+from holdfast.service.wiring import (
+    GatewayWiring,
+    ServerWiring,
+    SharedEgress,
+    store_and_runner_status,
+)
 from holdfast.system.lock import HomeLock
 from holdfast.system.logs import RecentLog
 
@@ -105,11 +110,14 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         store = await self._open_store()
         pool = await self._open_models()
         model = await self.wiring.select_model()
-        runners = self.wiring.runners(store)
+        egress = self.wiring.egress(store)
+        runners = self.wiring.runners(store, egress)
         await self._enter_phase(N_("trying the sandbox"))
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
-        api_context = await self._open_listeners(store, pool, model=model, runners=runners)
+        api_context = await self._open_listeners(
+            store, pool, model=model, runners=runners, egress=egress
+        )
         gateway = self.started.gateway = api_context.gateway
         self.on_built(gateway)
         await gateway.start()
@@ -134,13 +142,21 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         return pool
 
     async def _open_listeners(
-        self, store: HomeStore, pool: ModelPool, *, model: SelectedModel, runners: Runners
+        self,
+        store: HomeStore,
+        pool: ModelPool,
+        *,
+        model: SelectedModel,
+        runners: Runners,
+        egress: SharedEgress,
     ) -> ApiContext:
         """Open the HTTP listener and the control socket. Until the gateway has started, clients
         are asked to wait."""
         wiring, server = self.wiring, self.server_wiring
         api = wiring.api(store)
-        gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
+        gateway, reloader = wiring.gateway(
+            store, pool, model=model, runners=runners, egress=egress, api=api
+        )
         self.started.reloader = reloader
         gateway.live_settings.subscribe(*self.context.settings_subscribers)
         config_handlers = server.config_handlers(gateway, store, reloader)

@@ -15,14 +15,21 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import ProviderLimits
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config, shared_state_dir
-from holdfast.core.config.settings import MemorySettings, PlatformSettings, SupervisorChoice
+from holdfast.core.config.settings import (
+    MemorySettings,
+    PlatformSettings,
+    Settings,
+    SupervisorChoice,
+    WebSettings,
+)
 from holdfast.core.ids import SessionId
 from holdfast.core.messages.source import AttachmentUnavailable
 from holdfast.core.ops.tracing import SpanExporter
+from holdfast.core.people.audit import AGENT_ACTOR, DONE, REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.platform import Platform
 from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store import HomeStore
-from holdfast.core.ports.store_commands import EndRunner, SaveRunner
+from holdfast.core.ports.store_commands import EndRunner, RecordAudit, SaveRunner
 from holdfast.core.secrets import Secret
 from holdfast.gateway.accounts.connection import ConnectionPolicy
 from holdfast.gateway.agents.cache import start_pacer
@@ -82,6 +89,7 @@ from holdfast.tools.shell import LazyShellJudge
 
 if TYPE_CHECKING:
     from holdfast.server.config_editor import ConfigEditor
+    from holdfast.system.egress import EgressPolicy, HostContact
 
 
 class WorkspaceFiles:
@@ -139,6 +147,37 @@ def runner_scopes(config: Config, *, clock: Clock) -> SystemdScopes | None:
     return SystemdScopes(config.home, prefix, clock=clock)
 
 
+class SharedEgress:
+    """Owns the egress policy of the gateway, which is made when a command, a browser or `fetch`
+    first needs it. Every host that a session contacts has an audit row."""
+
+    def __init__(self, store: HomeStore, *, web: WebSettings, clock: Clock) -> None:
+        self._store, self._web, self._clock = store, web, clock
+        self._policy: EgressPolicy | None = None
+
+    def apply_settings(self, settings: Settings) -> None:
+        self._web = settings.web
+
+    def policy(self) -> "EgressPolicy":
+        if self._policy is None:
+            from holdfast.system.egress import EgressPolicy  # noqa: PLC0415 - not for a start
+
+            self._policy = EgressPolicy(web=lambda: self._web, record=self._record)
+        return self._policy
+
+    async def _record(self, contact: "HostContact") -> None:
+        entry = AuditEntry(
+            kind=AuditKind.NETWORK_CONTACT,
+            actor=AGENT_ACTOR,
+            at=self._clock.now(),
+            session_id=contact.session_id,
+            subject=contact.host,
+            outcome=REFUSED if contact.refused else DONE,
+            facts={"port": contact.port} | ({"why": contact.refused} if contact.refused else {}),
+        )
+        await self._store.write(RecordAudit(entry=entry))
+
+
 class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     """Builds the parts of the gateway. The process opens and closes them."""
 
@@ -160,11 +199,15 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         """The configured model; selected here if the settings leave it open."""
         return await select_configured_model(self.config)
 
-    def runners(self, store: HomeStore) -> Runners:
+    def egress(self, store: HomeStore) -> SharedEgress:
+        return SharedEgress(store, web=self.config.settings.web, clock=self.runtime.clock)
+
+    def runners(self, store: HomeStore, egress: SharedEgress) -> Runners:
         return Runners(
             self.config.home,
             self.config.settings.runner,
             clock=self.runtime.clock,
+            egress=egress.policy,
             on_started=lambda runner: store.write(SaveRunner(runner=runner)),
             on_ended=lambda session_id: store.write(EndRunner(session_id=session_id)),
             scopes=runner_scopes(self.config, clock=self.runtime.clock),
@@ -182,6 +225,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
         *,
         model: SelectedModel,
         runners: Runners,
+        egress: SharedEgress,
         api: ApiPlatform,
     ) -> tuple[Gateway, Reloader]:
         """The gateway, and the reloader that applies configuration changes to it."""
@@ -195,6 +239,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             store=store,
             notes=notes,
             clock=self.runtime.clock,
+            egress=egress.policy,
         )
         credential_locks = self._credential_locks()
         agent_configs = AgentConfigBuilder(
@@ -222,6 +267,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             timer=TimerfdTimer() if sys.platform == "linux" else None,
             progress=self.progress,
         )
+        gateway.live_settings.subscribe(egress.apply_settings)
         return gateway, Reloader(
             config,
             gateway=gateway,

@@ -2,18 +2,14 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from holdfast.core.net import (
-    PRIVATE_ADDRESS_REFUSED,
-    AddressPolicy,
-    guarded_socket_factory,
-    is_public,
-    parse_ip,
-)
+from holdfast.core.ids import SessionId
+from holdfast.core.net import guarded_socket_factory
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -28,10 +24,13 @@ from holdfast.tools.arguments import decode, make_schema
 if TYPE_CHECKING:
     import aiohttp
 
+    from holdfast.system.egress import EgressPolicy
+
 MAX_REDIRECTS = 5
 MAX_SHOWN = 20_000  # characters of one answer
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 USER_AGENT = "Mozilla/5.0 (compatible; Holdfast)"
 
 
@@ -41,7 +40,7 @@ class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FetchTool:
-    """Every address is checked before a connection to it."""
+    """Every host and every address is checked before a connection to it."""
 
     schema = make_schema("fetch", "Get a web page as text.", FetchArguments)
     toolset = "web"
@@ -50,18 +49,19 @@ class FetchTool:
 
     def __init__(
         self,
+        egress: Callable[[], "EgressPolicy"],
         *,
-        is_allowed: AddressPolicy = is_public,
         seconds: float = 30,
         max_bytes: int = 2_000_000,
     ) -> None:
-        self._is_allowed, self._seconds, self._max_bytes = is_allowed, seconds, max_bytes
+        """`egress` returns the policy of the gateway; it is called when a page is fetched."""
+        self._egress, self._seconds, self._max_bytes = egress, seconds, max_bytes
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(FetchArguments, arguments)
         try:
             async with asyncio.timeout(self._seconds):
-                text = await self._fetch(request.url)
+                text = await self._fetch(context.session_id, request.url)
         except TimeoutError:
             raise ToolFailed(f"no answer within {self._seconds:.0f} s: {request.url}") from None
         part = text[request.offset : request.offset + MAX_SHOWN]
@@ -73,23 +73,32 @@ class FetchTool:
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return await self.run(context, arguments)
 
-    async def _fetch(self, url: str) -> str:
+    async def _fetch(self, session_id: SessionId, url: str) -> str:
         import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
 
-        connector = aiohttp.TCPConnector(
-            socket_factory=guarded_socket_factory(self._is_allowed, socket.socket), limit=1
+        policy = self._egress()
+        guarded = guarded_socket_factory(
+            lambda address: not policy.address_refusal(str(address)), socket.socket
         )
+        connector = aiohttp.TCPConnector(socket_factory=guarded, limit=1)
         headers = {"User-Agent": USER_AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
         await prepare_trust()
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:
-                return await self._follow(session, url)
+                return await self._follow(session, url, session_id=session_id, policy=policy)
             except (aiohttp.ClientError, OSError) as error:
                 raise ToolFailed(f"cannot fetch {url}: {error}") from None
 
-    async def _follow(self, session: "aiohttp.ClientSession", url: str) -> str:
+    async def _follow(
+        self,
+        session: "aiohttp.ClientSession",
+        url: str,
+        *,
+        session_id: SessionId,
+        policy: "EgressPolicy",
+    ) -> str:
         for _ in range(MAX_REDIRECTS + 1):
-            self._check(url)
+            await self._check(url, session_id, policy)
             async with session.get(url, allow_redirects=False) as response:
                 target = response.headers.get("Location")
                 if response.status not in REDIRECT_STATUSES or target is None:
@@ -97,18 +106,22 @@ class FetchTool:
             url = urljoin(url, target)
         raise ToolFailed(f"more than {MAX_REDIRECTS} redirects, the last to {url}")
 
-    def _check(self, url: str) -> None:
-        """Before each hop, and no more than a courtesy: the guard of the socket decides."""
+    async def _check(self, url: str, session_id: SessionId, policy: "EgressPolicy") -> None:
+        """Before each hop. A name may have another address a moment later: the guard of the socket
+        checks the one that is connected to."""
+        from holdfast.system.egress import EgressRefused  # noqa: PLC0415 - most turns fetch nothing
+
         try:
             parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
+            host, port = parts.hostname, parts.port
         except ValueError as error:
             raise ToolFailed(f"{url} is no URL: {error}") from None
-        if parts.scheme not in ("http", "https") or not host:
+        if parts.scheme not in _DEFAULT_PORTS or not host:
             raise ToolFailed(f"only http:// and https:// addresses can be fetched, not {url}")
-        address = parse_ip(host)
-        if address is not None and not self._is_allowed(address):
-            raise ToolFailed(f"{host} {PRIVATE_ADDRESS_REFUSED}")
+        try:
+            await policy.addresses(session_id, host, port or _DEFAULT_PORTS[parts.scheme])
+        except EgressRefused as refused:
+            raise ToolFailed(str(refused)) from None
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
         from holdfast.core.text.html import decode_page, html_to_text  # noqa: PLC0415 - few pages are

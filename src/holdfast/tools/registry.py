@@ -1,7 +1,8 @@
 """The tools that need nothing of the gateway, and the toolboxes that agents get."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +15,9 @@ from holdfast.tools.fetch import FetchTool
 from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
 from holdfast.tools.terminal import ProcessTool, TerminalTool
 from holdfast.tools.todo import TodoTool
+
+if TYPE_CHECKING:
+    from holdfast.system.egress import EgressPolicy
 
 
 class Toolbox(msgspec.Struct, frozen=True):
@@ -82,7 +86,9 @@ def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
     return Toolbox(schemas, MappingProxyType(by_name))
 
 
-def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
+def default_tools(
+    settings: RunnerSettings, *, egress: Callable[[], "EgressPolicy"]
+) -> tuple[Tool, ...]:
     """The tools of every gateway, in the order in which models see them. `ToolsetBuilder`
     (`service/agent_config.py`) adds those that need parts of the gateway."""
     return (
@@ -93,5 +99,5 @@ def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
         EditTool(),
         FileSearchTool(),
         TodoTool(),
-        FetchTool(),
+        FetchTool(egress),
     )

@@ -15,6 +15,7 @@ from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
+from holdfast.system.egress import EgressPolicy
 from holdfast.tools.terminal import ProcessTool, TerminalTool
 
 # A unique argument, by which the process is found among all processes of this machine.
@@ -32,7 +33,12 @@ class RunnerHarness(GatewayHarness):
         super().__init__(path)
         self.started_runners: list[RunnerRow] = []
         self.real_runners = Runners(
-            home, RunnerSettings(), clock=WallClock(), on_started=self._record, on_ended=_nothing
+            home,
+            RunnerSettings(),
+            clock=WallClock(),
+            on_started=self._record,
+            on_ended=_nothing,
+            egress=EgressPolicy,
         )
         self.runners = self.real_runners  # type: ignore[assignment]  # instead of none
         self.extra_tools = [TerminalTool(limit=60), ProcessTool()]

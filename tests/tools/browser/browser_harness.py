@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.core.config.settings import BrowserSettings
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.turns.tool import ToolContext, ToolOutput
+from holdfast.system.egress import EgressPolicy
 from holdfast.tools.browser.pool import BrowserPool
 from holdfast.tools.browser.tool import BrowserTool
 
@@ -19,6 +20,7 @@ class BrowserHarness:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.policy = EgressPolicy()
         self.files: dict[str, bytes] = {}
         self.owners: dict[str, SessionId] = {}
 
@@ -30,7 +32,9 @@ class BrowserHarness:
     @asynccontextmanager
     async def browsers(self, **settings: Any) -> AsyncIterator[BrowserPool]:
         browser_settings = BrowserSettings(**({"allow_private": True} | settings))
-        browsers = BrowserPool(self.home, browser_settings, save_file=self.save_file)
+        browsers = BrowserPool(
+            self.home, browser_settings, save_file=self.save_file, egress=lambda: self.policy
+        )
         try:
             yield browsers
         finally:

@@ -14,8 +14,10 @@ import pytest
 from aiohttp import web
 from tests.tools.browser.browser_harness import ANN, BEN, BrowserHarness, run, use
 
+from holdfast.core.config.settings import WebSettings
 from holdfast.core.ids import CallId, PrincipalId
 from holdfast.core.turns.tool import ToolContext, ToolFailed
+from holdfast.system.egress import EgressPolicy, HostContact
 from holdfast.tools.browser.launcher import find_launcher
 from holdfast.tools.browser.pool import BrowserPool, CannotRemoveProfile
 from holdfast.tools.browser.session import MAX_DOWNLOAD, BrowserSession
@@ -404,6 +406,25 @@ async def test_private_addresses_are_off_limits_however_they_are_reached(
         for address in (site.url, f"http://localhost:{port}/about", f"http://[::1]:{port}/"):
             assert "private address" in await use(browsers, action="open", url=address)
     assert site.visits == 0
+
+
+async def test_the_rules_of_web_apply_and_the_hosts_of_a_session_are_recorded(
+    harness: BrowserHarness, site: ShopSite
+) -> None:
+    """Also to the redirects and the requests of a page."""
+    contacts: list[HostContact] = []
+
+    async def record(contact: HostContact) -> None:
+        contacts.append(contact)
+
+    harness.policy = EgressPolicy(web=lambda: WebSettings(deny=("localhost",)), record=record)
+    port = site.url.rpartition(":")[2]
+    async with harness.browsers() as browsers:
+        await use(browsers, action="open", url=site.url)
+        denied = await use(browsers, BEN, action="open", url=f"http://localhost:{port}/about")
+    assert "web.deny" in denied and site.visits == 0
+    found = [(each.session_id, each.host, bool(each.refused)) for each in contacts]
+    assert found == [(ANN, "127.0.0.1", False), (BEN, "localhost", True)]
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "chrome://version", "javascript://x"])

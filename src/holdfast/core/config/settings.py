@@ -215,16 +215,19 @@ class SandboxMode(StrEnum):
     OFF = "off"
 
 
-class NetworkPolicy(StrEnum):
-    NONE = "none"
-    FULL = "full"
+class NetworkMode(StrEnum):
+    """What network a session's sandbox has."""
+
+    PROXY = "proxy"  # its own loopback, and the egress proxy of the gateway
+    NONE = "none"  # its own loopback
+    HOST = "host"  # that of the machine
 
 
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[runner]`: the sandbox around a session's commands, and its limits."""
 
     sandbox: SandboxMode = SandboxMode.AUTO
-    network: NetworkPolicy = NetworkPolicy.FULL
+    network: NetworkMode = NetworkMode.PROXY
     command_timeout: Seconds = 600
     output_kb: Count = 32
     memory_mb: Count = 4096
@@ -279,6 +282,16 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     idle_timeout: Seconds = 600
     action_timeout: Seconds = 30
     allow_private: bool = False  # pages of this machine and its network
+
+
+class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[web]`: the hosts that agents may reach with `fetch`, browsers and the egress proxy.
+
+    A pattern is a host, or `*.example.org`: that domain and every host in it.
+    """
+
+    allow: tuple[str, ...] = ()  # (): every host with a public address
+    deny: tuple[str, ...] = ()  # comes before `allow`
 
 
 class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -381,6 +394,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention: RetentionSettings = RetentionSettings()
     backup: BackupSettings = BackupSettings()
     browser: BrowserSettings = BrowserSettings()
+    web: WebSettings = WebSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     send: SendSettings = SendSettings()
     log: LogSettings = LogSettings()

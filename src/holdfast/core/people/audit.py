@@ -12,6 +12,7 @@ from holdfast.core.messages.source import Author
 from holdfast.core.people.approval import OPERATOR
 
 GATEWAY_ACTOR = "gateway"  # the actor of what the gateway does by itself
+AGENT_ACTOR = "agent"  # the actor of what a program does that an agent has started
 UNKNOWN_ACTOR = "unknown"  # the actor of requests from before there was an audit log
 DONE, REFUSED, ASKED = "done", "refused", "asked"
 
@@ -55,6 +56,7 @@ class AuditKind(StrEnum):
     PROCESS_KILLED = "process.killed"
     TOKEN_ADDED = "token.added"
     TOKEN_REVOKED = "token.revoked"
+    NETWORK_CONTACT = "network.contact"
     GATEWAY_LEFT = "gateway.left"
     CONFIGURATION_CHANGED = "configuration.changed"
     BACKUP_MADE = "backup.made"

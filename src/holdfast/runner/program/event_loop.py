@@ -51,6 +51,19 @@ class EventLoop:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
         self._selector.modify(fd, events, (reading, writing))
 
+    def watch(self, fd: int, reading: Callback | None, writing: Callback | None) -> None:
+        """Wait for what has an action from now on; without one, the descriptor is not watched."""
+        events = (selectors.EVENT_READ if reading else 0) | (
+            selectors.EVENT_WRITE if writing else 0
+        )
+        known = fd in self._selector.get_map()
+        if events and known:
+            self._selector.modify(fd, events, (reading, writing))
+        elif events:
+            self._selector.register(fd, events, (reading, writing))
+        elif known:
+            self._selector.unregister(fd)
+
     def unwatch(self, fd: int) -> None:
         self._selector.unregister(fd)
 

@@ -15,6 +15,7 @@ from . import process_tree
 from .command_process import CommandProcess
 from .commands import Commands, OutputTails
 from .confinement import confine, refuse_user_namespaces
+from .egress import EgressForwarder
 from .event_loop import EventLoop
 from .files import FILE_OPERATIONS, FileWorker
 from .processes import Processes
@@ -48,6 +49,9 @@ class RunnerServer:
             processes=lambda: list(self._processes),
         )
         self._operations = self._make_operations(config)
+        egress = config["egress"]
+        if egress["socket"]:
+            EgressForwarder(loop, port=int(egress["port"]), target=egress["socket"])
 
     def serve(self) -> None:
         self._listener.setblocking(False)
@@ -59,7 +63,12 @@ class RunnerServer:
     def _make_operations(self, config: Mapping[str, Any]) -> dict[str, Operation]:
         spool = Spool(config["spool"])
         home, limits = str(config["workspace"]), config["limits"]
-        terminals = ShellTerminals(spool, home=home, environment=dict(config["environment"]))
+        terminals = ShellTerminals(
+            spool,
+            home=home,
+            environment=dict(config["environment"]),
+            proxy_variables=dict(config["egress"]["variables"]),
+        )
         commands = Commands(
             loop=self._loop,
             spool=spool,

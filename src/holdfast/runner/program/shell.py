@@ -78,22 +78,39 @@ def parse_state(data: bytes) -> tuple[str, dict[str, str]] | None:
     return os.fsdecode(cwd[:-1]), variables
 
 
-def _valid_variables(saved: Any, initial: dict[str, str]) -> dict[str, str]:
-    """The saved variables that can be given to a program: a command may have written them."""
+def _valid_variables(
+    saved: Any, initial: dict[str, str], proxy_variables: Mapping[str, str]
+) -> dict[str, str]:
+    """The saved variables that can be given to a program: a command may have written them. The
+    proxy may have come or gone since they were saved."""
     if not isinstance(saved, dict):
         return initial
     fine = {str(name): str(value) for name, value in saved.items()}
-    return {k: v for k, v in fine.items() if k and "=" not in k and "\0" not in k + v}
+    fine = {k: v for k, v in fine.items() if k and "=" not in k and "\0" not in k + v}
+    for name, value in proxy_variables.items():
+        if name in initial:
+            fine.setdefault(name, value)
+        elif fine.get(name) == value:
+            del fine[name]
+    return fine
 
 
 class ShellTerminal:
     """Owns cwd and exported variables; a successor of this runner finds them in the spool."""
 
-    def __init__(self, *, path: str, home: str, environment: dict[str, str], cwd: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        path: str,
+        home: str,
+        environment: dict[str, str],
+        proxy_variables: Mapping[str, str],
+        cwd: str = "",
+    ) -> None:
         self._path, self._home = path, home
         saved: dict[str, Any] = spool.read_record(path) or {}
         self.cwd: str = str(saved.get("cwd", cwd or home))
-        self.environment = _valid_variables(saved.get("environment"), environment)
+        self.environment = _valid_variables(saved.get("environment"), environment, proxy_variables)
 
     def working_folder(self) -> tuple[str, str]:
         """Where the next command runs, and what to say if that is not where the last one ended."""
@@ -113,9 +130,23 @@ class ShellTerminal:
 class ShellTerminals:
     """Owns the session's own terminal, and those of the subagents that share its workspace."""
 
-    def __init__(self, spool: Spool, *, home: str, environment: dict[str, str]) -> None:
-        self._spool, self._home = spool, home
-        self._own = ShellTerminal(path=spool.terminal, home=home, environment=environment)
+    def __init__(
+        self,
+        spool: Spool,
+        *,
+        home: str,
+        environment: dict[str, str],
+        proxy_variables: Mapping[str, str],
+    ) -> None:
+        """`proxy_variables` are those by which programs find the egress proxy; `environment` has
+        them if there is one."""
+        self._spool, self._home, self._proxy_variables = spool, home, proxy_variables
+        self._own = ShellTerminal(
+            path=spool.terminal,
+            home=home,
+            environment=environment,
+            proxy_variables=proxy_variables,
+        )
         self._named: dict[str, ShellTerminal] = {}
 
     def find(self, frame: Mapping[str, Any]) -> ShellTerminal:
@@ -129,6 +160,7 @@ class ShellTerminals:
                 path=self._spool.shell(name),
                 home=self._home,
                 environment=dict(own.environment),
+                proxy_variables=self._proxy_variables,
                 cwd=own.cwd,
             )
         return self._named[name]

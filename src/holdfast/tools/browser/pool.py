@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.config.settings import BrowserSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
-from holdfast.core.net import IpAddress, is_public
 from holdfast.core.turns.tool import ToolFailed
-from holdfast.tools.browser.egress_proxy import EgressProxy
 from holdfast.tools.browser.launcher import (
     DOWNLOADS,
     PROFILE,
@@ -28,6 +26,8 @@ from holdfast.tools.browser.session import BrowserSession
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Playwright
+
+    from holdfast.system.egress import EgressPolicy, EgressProxy
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,16 @@ class BrowserPool:
     name = "browser"
 
     def __init__(
-        self, home: Path, settings: BrowserSettings, *, save_file: SaveSessionFile
+        self,
+        home: Path,
+        settings: BrowserSettings,
+        *,
+        save_file: SaveSessionFile,
+        egress: Callable[[], "EgressPolicy"],
     ) -> None:
         self._profiles = home.absolute() / "browsers"
         self._settings = settings
-        self._save_file = save_file
+        self._save_file, self._egress = save_file, egress
         self._slots: OrderedDict[SessionId, _Slot] = OrderedDict()
         self._starting = asyncio.Lock()
         self._driver: Playwright | None = None
@@ -127,8 +132,8 @@ class BrowserPool:
             driver, self._driver = self._driver, None
             await driver.stop()
         if self._proxy is not None:
-            egress, self._proxy = self._proxy, None
-            await egress.__aexit__()
+            proxy, self._proxy = self._proxy, None
+            await proxy.close()
 
     async def _ensure_open(self, session_id: SessionId, slot: _Slot) -> BrowserSession:
         """A start is never cancelled half-way, or an unknown chromium process would be left: it
@@ -155,7 +160,7 @@ class BrowserPool:
 
         profile = self._profile_folder(session_id)
         try:
-            context = await self._launch(profile)
+            context = await self._launch(session_id, profile)
         except Error as error:
             raise ToolFailed(f"the browser could not be started: {str(error)[:1000]}") from error
         keep = partial(self._save_file, slot.workspace)
@@ -165,8 +170,8 @@ class BrowserPool:
         await session.restore()
         return session
 
-    async def _launch(self, profile: Path) -> "BrowserContext":
-        driver, walls, egress = await self._start_shared()
+    async def _launch(self, session_id: SessionId, profile: Path) -> "BrowserContext":
+        driver, walls, proxy = await self._start_shared()
         launcher = await asyncio.to_thread(_prepare_profile, profile, walls)
         return await driver.chromium.launch_persistent_context(
             profile / PROFILE,
@@ -175,9 +180,9 @@ class BrowserPool:
             chromium_sandbox="--no-sandbox" not in walls.flags,
             downloads_path=profile / DOWNLOADS,
             proxy={
-                "server": egress.address,
-                "username": egress.username,
-                "password": egress.password,
+                "server": proxy.address,
+                "username": session_id,
+                "password": proxy.password(session_id),
             },
             viewport={"width": 1280, "height": 900},
             env={
@@ -187,7 +192,7 @@ class BrowserPool:
             },
         )
 
-    async def _start_shared(self) -> tuple["Playwright", ChromiumLauncher, EgressProxy]:
+    async def _start_shared(self) -> tuple["Playwright", ChromiumLauncher, "EgressProxy"]:
         """What all of them share, once."""
         async with self._starting:
             if self._launcher is None:
@@ -202,7 +207,10 @@ class BrowserPool:
                         extra={"action": "browser_unsandboxed"},
                     )
             if self._proxy is None:
-                self._proxy = await EgressProxy(self._is_allowed).__aenter__()
+                from holdfast.system.egress import EgressProxy  # noqa: PLC0415 - few sessions browse
+
+                private = self._settings.allow_private
+                self._proxy = await EgressProxy(self._egress(), allow_private=private).__aenter__()
             if self._driver is None:
                 from playwright.async_api import (  # noqa: PLC0415 - heavy, few sessions browse
                     async_playwright,
@@ -210,9 +218,6 @@ class BrowserPool:
 
                 self._driver = await async_playwright().start()
         return self._driver, self._launcher, self._proxy
-
-    def _is_allowed(self, address: IpAddress) -> bool:
-        return self._settings.allow_private or is_public(address)
 
     async def _close_least_recent(self) -> None:
         """The one that was used the longest ago makes way; one in use never does."""
