@@ -28,6 +28,12 @@ EGRESS = "/run/egress"
 BUBBLEWRAP_HINT = N_("install bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
+INTERNET_TOOLS = ("pasta", "slirp4netns")  # the first that works is used
+INTERNET_HINT = "install pasta or slirp4netns (Debian, Ubuntu: apt install passt)"
+_INTERNET_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from program.internet import main;"
+    " main(sys.argv[2], sys.argv[3:])"
+)
 SHARED_MEMORY = 64 << 20
 MB = 1 << 20
 
@@ -48,6 +54,10 @@ ETC_FILES = (
 # fmt: on
 
 
+class NetworkUnavailable(RunnerError):
+    """The configured network of sandboxes does not work on this machine."""
+
+
 class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How runners are started on this machine; determined once, by trying."""
 
@@ -56,6 +66,7 @@ class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str | None  # the interpreter's folder, if it is not in /usr
     program: Path = Path()
     why_unsandboxed: str = ""
+    internet: str | None = None  # the program behind `network = "internet"`; None: another network
 
     @property
     def sandboxed(self) -> bool:
@@ -104,7 +115,8 @@ def make_plan(
     found = shutil.which(bwrap, path=SYSTEM_PATH)
     why = _bwrap_error(plan, settings, found)
     if not why:
-        return msgspec.structs.replace(plan, bwrap=found)
+        plan = msgspec.structs.replace(plan, bwrap=found)
+        return _internet_plan(plan) if settings.network is NetworkMode.INTERNET else plan
     if settings.sandbox == SandboxMode.REQUIRED:
         raise RunnerError(
             "No sandbox for commands: {why}. To fix this: {remedy}. Or set sandbox = "
@@ -113,6 +125,31 @@ def make_plan(
             remedy=HoldfastError(BUBBLEWRAP_HINT),
         )
     return msgspec.structs.replace(plan, why_unsandboxed=why)
+
+
+def _internet_plan(plan: ConfinementPlan) -> ConfinementPlan:
+    """Raises `NetworkUnavailable` where the mode does not work: no other one takes its place."""
+    tools = [found for name in INTERNET_TOOLS if (found := shutil.which(name, path=SYSTEM_PATH))]
+    why = "neither pasta nor slirp4netns is installed"
+    for tool in tools:
+        plan = msgspec.structs.replace(plan, internet=tool)
+        why = _run_error([*internet_arguments(plan), "/bin/true"])
+        if not why:
+            return plan
+    raise NetworkUnavailable(
+        'runner.network = "internet" does not work here: {why}. To fix this: {remedy}. Or set '
+        'runner.network = "proxy", which needs neither.',
+        why=why,
+        remedy=INTERNET_HINT,
+    )
+
+
+def internet_arguments(plan: ConfinementPlan) -> list[str]:
+    """The command before that of a sandbox which gives it a network of its own; []: it needs
+    none."""
+    if plan.internet is None:
+        return []
+    return [plan.python, "-I", "-S", "-c", _INTERNET_CODE, str(plan.program), plan.internet]
 
 
 def _python_plan(system: str) -> ConfinementPlan:
@@ -208,13 +245,15 @@ def session_bwrap_arguments(
     plan: ConfinementPlan, settings: RunnerSettings, paths: SessionPaths
 ) -> list[str]:
     """The bubblewrap command of one session; the arguments after it run inside."""
-    argv = bwrap_arguments(plan, settings)
+    argv = [*internet_arguments(plan), *bwrap_arguments(plan, settings)]
     for name in ("passwd", "group"):
         argv += ["--ro-bind", str(paths.run_folder / name), f"/etc/{name}"]
     argv += ["--bind", str(paths.workspace), WORKSPACE, "--bind", str(paths.spool), SPOOL]
     argv += ["--ro-bind", str(plan.program), PROGRAM]
     if settings.network is NetworkMode.PROXY:
         argv += ["--ro-bind", str(paths.egress), EGRESS]
+    if plan.internet is not None:
+        argv += ["--ro-bind", str(paths.run_folder / "resolv.conf"), "/etc/resolv.conf"]
     # The root and /dev are in the host's memory: commands must not be able to fill them.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]
 

@@ -163,6 +163,8 @@ def launch_runner(
         inside = [plan.python, "-I", "-S", "-c", BOOT_CODE, str(config)]
         if plan.sandboxed:
             _write_passwd(paths, user if user is not None else os.getuid())
+            if plan.internet is not None:
+                _write_resolver(paths, plan.internet)
             argv = [*wrapper, *session_bwrap_arguments(plan, settings, paths), *inside, PROGRAM]
         else:
             argv = [*wrapper, *inside, str(plan.program)]
@@ -221,6 +223,14 @@ def _write_passwd(paths: SessionPaths, user: int) -> None:
     (paths.run_folder / "group").write_text(f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n")
     for name in ("passwd", "group"):
         (paths.run_folder / name).chmod(0o644)
+
+
+def _write_resolver(paths: SessionPaths, tool: str) -> None:
+    from holdfast.runner.program.internet import NETWORKS  # noqa: PLC0415 - few sandboxes have this network
+
+    file = paths.run_folder / "resolv.conf"
+    file.write_text(f"nameserver {NETWORKS[Path(tool).name].name_server}\n")
+    file.chmod(0o644)
 
 
 def _spawn(argv: list[str], paths: SessionPaths, fds: tuple[int, ...]) -> int:

@@ -36,7 +36,7 @@ from holdfast.core.config.settings import (
 from holdfast.core.errors import RunnerError
 from holdfast.core.text.locale_format import format_duration, format_size
 from holdfast.core.text.translation import N_, _, _n
-from holdfast.runner.bubblewrap import make_plan
+from holdfast.runner.bubblewrap import NetworkUnavailable, make_plan
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.server.local.status_client import read_status_report
 from holdfast.server.status.problems import disk_problem_level
@@ -51,6 +51,9 @@ from holdfast.service.supervisors.installed_units import (
 from holdfast.store.backup import directory
 from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 
+_PASTA_REMEDY = N_(
+    'Install pasta (Debian, Ubuntu: `apt install passt`), or set runner.network to "proxy".'
+)
 _BUBBLEWRAP_REMEDY = N_(
     "Install bubblewrap, for a sandbox (Debian, Ubuntu: apt install bubblewrap)."
 )
@@ -238,7 +241,9 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
             level=FindingLevel.PROBLEM,
             what=_("No command can be run: {error}").format(error=error.for_person()),
             why=_("Agents that use a terminal cannot work, and the gateway does not start."),
-            remedy=_(_BUBBLEWRAP_REMEDY),
+            remedy=_(
+                _PASTA_REMEDY if isinstance(error, NetworkUnavailable) else _BUBBLEWRAP_REMEDY
+            ),
         )
         return
     if plan.sandboxed:

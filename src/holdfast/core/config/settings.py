@@ -219,6 +219,7 @@ class NetworkMode(StrEnum):
     """What network a session's sandbox has."""
 
     PROXY = "proxy"  # its own loopback, and the egress proxy of the gateway
+    INTERNET = "internet"  # its own, with a route to public addresses
     NONE = "none"  # its own loopback
     HOST = "host"  # that of the machine
 

@@ -1,10 +1,13 @@
-"""The Linux system calls that Python's standard library lacks: prctl, seccomp, capset, inotify."""
+"""The Linux system calls that Python's standard library lacks: prctl, seccomp, capset, unshare,
+inotify."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
@@ -22,6 +25,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def prctl(option: int, value: int = 0) -> bool:
     """Whether the kernel agreed."""
     return bool(_libc.prctl(option, value, 0, 0, 0) == 0)
+
+
+def unshare(flags: int) -> int:
+    """0: this process has new namespaces."""
+    return int(_libc.unshare(flags))
 
 
 class _Filter(ctypes.Structure):
