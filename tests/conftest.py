@@ -67,3 +67,17 @@ def _position(item: pytest.Item) -> tuple[int, int]:
         (span for folder, span in _RANGES.items() if file.startswith(folder)), _ANYWHERE
     )
     return len(_LONGEST_FIRST), first + crc32(file.encode()) % (last - first)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what tests measured: each `record_property("figure", text)`."""
+    figures = [
+        text
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        for name, text in report.user_properties
+        if name == "figure" and report.when == "call"
+    ]
+    if figures:
+        terminalreporter.section("figures")
+        for text in figures:
+            terminalreporter.line(str(text))
