@@ -10,6 +10,9 @@ from holdfast.core.people.approval import CommandRisk
 from holdfast.tools.shell.corpus import CorpusHalf, CorpusScore, read_corpus, score
 from holdfast.tools.shell.judge import ShellJudge
 
+# Of the held-out half. The seen half has rules for nearly all of its commands.
+MOST_MISSED = 0.05
+MOST_ASKED_NEEDLESSLY = 0.02
 CORPORA = Path(__file__).parent / "corpora"
 DANGEROUS = read_corpus(CORPORA / "dangerous.toml")
 HARMLESS = read_corpus(CORPORA / "harmless.toml")
@@ -52,3 +55,5 @@ def test_few_dangerous_commands_are_missed_and_few_harmless_ones_are_asked_about
     figure = f"judge, {half} half of the public corpora: {scores[half].rates()}"
     print(f"\n{figure}")
     record_property("figure", figure)
+    assert scores[half].missed <= MOST_MISSED
+    assert scores[half].over_asked <= MOST_ASKED_NEEDLESSLY

@@ -5,8 +5,9 @@ No program can be understood from its words alone; this finds the one-liners tha
 shell command would, in the languages that an agent is likely to use.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import msgspec
@@ -51,8 +52,38 @@ INTERPRETERS: dict[str, Interpreter] = {
     "Rscript": Interpreter(inline="e"),
     "osascript": Interpreter(inline="e"),
     "julia": Interpreter(inline="eE", longs=("eval",)),
-    "tclsh": Interpreter(inline=""),
     "groovy": Interpreter(inline="e"),
+    "R": Interpreter(inline="e", valued="f"),
+    "octave": Interpreter(inline="", longs=("eval",)),
+    "octave-cli": Interpreter(inline="", longs=("eval",)),
+    "guile": Interpreter(inline="c"),
+    "jrunscript": Interpreter(inline="e", valued="l"),
+    "jjs": Interpreter(inline=""),
+    "jshell": Interpreter(inline=""),
+    "irb": Interpreter(inline=""),
+    "pry": Interpreter(inline="e"),
+    "cpan": Interpreter(inline="", valued="j"),
+    "gimp": Interpreter(inline="b"),
+    "bpftrace": Interpreter(inline="e"),
+    "ghci": Interpreter(inline="e"),
+    "ghc": Interpreter(inline="e"),
+    "emacs": Interpreter(inline="", longs=("eval", "execute")),
+    "emacsclient": Interpreter(inline="e", longs=("eval",)),
+    "elixir": Interpreter(inline="e"),
+    "iex": Interpreter(inline="e"),
+    "erl": Interpreter(inline="", longs=("eval",)),
+    "swipl": Interpreter(inline="g", valued="t"),
+    "sbcl": Interpreter(inline="", longs=("eval",)),
+    "scala": Interpreter(inline="e"),
+    "raku": Interpreter(inline="e"),
+    "rake": Interpreter(inline="eE"),
+    "tsx": Interpreter(inline="e", longs=("eval",)),
+    "ts-node": Interpreter(inline="e", longs=("eval",)),
+    "mongosh": Interpreter(inline="", longs=("eval",)),
+    "mongo": Interpreter(inline="", longs=("eval",)),
+    "crystal": Interpreter(inline="", longs=("eval",)),
+    "micropython": Interpreter(inline="c"),
+    "sage": Interpreter(inline="c"),
 }
 
 
@@ -77,6 +108,16 @@ def shell_script(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         yield NestedScript(text=run.stdin, part=run.excerpt, arguments=operands)
 
 
+def reads_terminal(run: ProgramCall) -> bool:
+    """Whether this shell is given no script at all: its commands come from a terminal."""
+    if run.stdin.strip():
+        return False
+    options = parse_options(run.args, valued="coO", valued_longs=("rcfile",), mixed=False)
+    # The grammar takes the number of `0<&1` for a word.
+    operands = [word for word in options.operands if not word.isdecimal()]
+    return not operands and "c" not in options.shorts and not options.longs
+
+
 def _script_file(path: str, run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     content = shell.files.get(run.paths.resolve(path))
     if content is not None:
@@ -86,14 +127,20 @@ def _script_file(path: str, run: ProgramCall, shell: ShellState) -> Iterator[Nes
 def interpreter_code(
     run: ProgramCall, shell: ShellState, language: Interpreter
 ) -> Iterator[Nested]:
-    options = run.options(
-        language.inline + language.valued + language.modules, language.longs, mixed=False
+    args = run.args
+    if language.modules and (at := _module_position(args)):
+        yield from _module_code(args[at:], run, shell)
+        args = args[:at]
+    options = parse_options(
+        args, valued=language.inline + language.valued, valued_longs=language.longs, mixed=False
     )
     inline = [value for name, value in options.values if name in language.inline]
     inline += [value for name, value in options.longs if name in language.longs]
     for text in inline:
         yield NestedCode(text=text, part=run.excerpt)
-    if inline or any(name in language.modules for name, _ in options.values):
+    if inline:
+        return
+    if args is not run.args:
         return
     operands = options.operands
     if operands[:1] == ("eval",) and run.program in ("deno", "bun"):
@@ -106,13 +153,36 @@ def interpreter_code(
         yield NestedCode(text=run.stdin, part=run.excerpt)
 
 
+_MODULE_PROGRAMS = frozenset(("pip", "pipx", "uv", "easy_install", "conda"))
+
+
+def _module_position(args: tuple[str, ...]) -> int:
+    """Where the options of `python -m` end, and the module's arguments begin; 0: no module."""
+    for at, word in enumerate(args):
+        if not word.startswith("-") or word == "-c":
+            return 0
+        if word == "-m":
+            return at + 1
+    return 0
+
+
+def _module_code(words: tuple[str, ...], run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
+    if words and words[0] in _MODULE_PROGRAMS:
+        yield NestedCommand(words=words)
+    for word in words if shell.files else ():
+        content = shell.files.get(run.paths.resolve(word))
+        if content is not None:
+            yield NestedCode(text=content, part=run.excerpt)
+
+
 # Programs cannot be analysed by their text in general; these patterns find one-liners that openly
 # do what a shell command would, in the languages that agents usually use.
 _LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`""")
 _RUNS = re.compile(
     r"\b(?:system|popen\w*|exec|execl\w*|execv\w*|execSync|execFile\w*|spawn\w*|run|call|check_call"
     r"|check_output|getoutput|getstatusoutput|shell_exec|passthru|proc_open|qx|Popen|sh|Open3\.\w+"
-    r"|os\.execute|do shell script)\b\s*[(\[\s]+"
+    r"|os\.execute|do shell script|os:cmd|System\.(?:cmd|shell)|shell-command|shell|callCommand"
+    r"|CALL\s+.SYSTEM.\s+USING)(?!\w)\s*[(\[\s]+"
 )
 _BACKTICKS = re.compile(r"`([^`\n]+)`|\bqx[{/(|]([^})/|\n]+)[})/|]|%x[{(]([^})\n]+)[})]")
 _DELETES = re.compile(
@@ -136,6 +206,7 @@ _NETWORK = re.compile(
     r"|file_get_contents\(['\"]http"
 )
 _EVALUATES = re.compile(
+    r"(?<!re\.)(?<!json\.)(?<!toml\.)(?<!tomllib\.)"
     r"\b(?:exec|eval|compile|Function|load|loads|instance_eval|vm\.run\w+)\s*\("
 )
 _DECODES = re.compile(
@@ -146,8 +217,47 @@ _FORKS = re.compile(
     r"fork\s+while\s+fork|while\s*\(?\s*(?:True|1|true)\s*\)?\s*[:{;]?[^\n]{0,40}\bfork\b"
     r"|fork\s*while\s*(?:1|true)|loop\s*(?:\{|do)\s*\bfork\b|for\s*\(;;\)[^\n]{0,40}\b(?:fork|spawn)\b"
 )
-_CONNECTS = re.compile(r"\bsocket\b|TCPSocket|fsockopen|net\.connect|net\.Socket|IO::Socket", re.I)
+_CONNECTS = re.compile(
+    r"\bsocket\b|TCPSocket|fsockopen|net\.connect|net\.Socket|IO::Socket|net\.Dial|TcpStream"
+    r"|stream_socket_client|java\.net\.Socket|new\s+Socket",
+    re.IGNORECASE,
+)
+_CONNECTS_BY_PATH = re.compile(r"/inet[46]?/(?:tcp|udp)/|/dev/(?:tcp|udp)/")
 _SPAWNS_SHELL = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
+_SENDS = re.compile(
+    r"\b(?:requests|httpx|session|client|axios|http|https|aiohttp|got|ky)\.(?:post|put|patch|request)\b"
+    r"|\burlopen\(|\.(?:storbinary|storlines|sendmail|send_message|sendall|send_file|sendto)\b"
+    r"|Net::HTTP(?:\.post|::Post|::Put)|HTTP::Tiny|LWP::UserAgent|\bfetch\(|\bhttps?\.get\b"
+    r"|file_get_contents\(\s*['\"]https?:|\bcurl_exec\b|HTTPS?Connection|\bsocket\.send\b|requests\.get\("
+    r"|RestClient\.|HTTParty\.|Faraday|io\.copy|paramiko|\.put_object|\.upload_file|fwrite\(\$s"
+)
+_GATHERS = re.compile(
+    r"\bopen\((?![^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax])|readFile|\bread_(?:text|bytes)\b|File\.(?:read|open|binread)|IO\.(?:read|binread)|<>|<STDIN>"
+    r"|os\.environ(?!\s*(?:\[|\.get))|process\.env\b(?!\s*(?:\.|\[))|ENV\.to_h|%ENV\b|getenv\(\)"
+    r"|file_get_contents\(\s*['\"](?!https?:)|createReadStream|slurp|\bglob\b"
+)
+_OUTGOING = re.compile(
+    r"[,(]\s*(?:data|files|json)\s*=|body\s*:|method\s*:|\bmethod\s*=|\.post\b|\.put\b|Post|Put|stor|send"
+    r"|content\s*=>|base64|urlencode|quote\(|encodeURI|\?['\"]?\s*[.+]|['\"]\s*[.+]\s*\w|upload|put_object"
+)
+_SENDS_NAMED_FILE = re.compile(r"\.(?:upload_file\w*|storbinary|storlines|send_file)\b")
+_LOOPBACK = re.compile(r"(?:https?://|['\"])(?:localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
+_WALKS = re.compile(
+    r"\b(?:glob\.i?glob|os\.walk|os\.listdir|os\.scandir|os\.fwalk|readdirSync|readdir|Dir\.glob|Dir\.each_child"
+    r"|Dir\.children|Dir\.entries|Find\.find|globSync|scandir|filepath\.Walk|opendir\([^,]*,|glob)\s*[(\s]+(?:Path\(\s*)?"
+    r"|\bDir\[\s*"
+)
+_WALKED_PATHS = re.compile(
+    r"(?:Path\(\s*)?(['\"])([^'\"\n]+)\1\s*\)?(?:\s*/\s*['\"][^'\"]*['\"]\)?)?\s*\.(?:rglob|glob|iterdir|walk)\b"
+)
+_ANY_DELETION = re.compile(
+    r"\b(?:unlink\w*|os\.remove|File\.delete|FileUtils\.rm\w*|rmtree|rmSync|rmdir\w*|fs\.rm|shred|truncate)\b"
+    r"|\.delete\b"
+)
+_ENVIRONMENT = re.compile(
+    r"""(?:getenv\(|os\.environ(?:\.get)?[(\[]|process\.env[.\[]|ENV(?:\.fetch)?[\[({]|\$_ENV\[)\s*['"]?(\w+)['"]?\s*[)\]}]?"""
+)
+_EXECUTES_ITSELF = re.compile(r"^execl|^execv|^execvp")
 _HOMES = re.compile(
     r"""os\.path\.expanduser\(\s*(['"])(~[^'"]*)\1\s*\)|Path\.home\(\)|\bos['")]*\.homedir\(\)|Dir\.home"""
     r"""|os\.environ\[['"]HOME['"]\]|os\.getenv\(['"]HOME['"]\)|process\.env\.HOME|\$ENV\{HOME\}"""
@@ -167,9 +277,14 @@ _NEARBY = 80
 _MAX_ALIASES = 16
 
 
-def inspect_code(text: str, *, home: str) -> Iterator[Nested | Hazard]:
-    """The commands that calls in the code amount to, and what it does besides."""
+def inspect_code(
+    text: str, *, home: str, variables: Mapping[str, str]
+) -> Iterator[Nested | Hazard]:
+    """The commands that calls in the code amount to, and what it does besides. `variables` are
+    those of the shell."""
     text = _HOMES.sub(lambda match: f'"{match[2] or "~"}"', text)
+    if "env" in text or "ENV" in text:
+        text = _ENVIRONMENT.sub(lambda match: _variable_literal(match, variables), text)
     text = _normalise_calls(text)
     named = _named_literals(text)
     yield from _code_hazards(text)
@@ -178,15 +293,43 @@ def inspect_code(text: str, *, home: str) -> Iterator[Nested | Hazard]:
         if _DECODES.search(text[match.end() : match.end() + _NEARBY].partition("\n")[0]):
             yield Hazard.HIDDEN_CODE
         if words:
+            if len(words) > 1 and _EXECUTES_ITSELF.match(match[0]):
+                del words[1]  # what it will be called
             yield NestedScript(text=_command(words), part=match[0] + " ".join(words))
     for match in _BACKTICKS.finditer(text):
         yield NestedScript(text=next(filter(None, match.groups())), part=match[0])
     for pattern, option in ((_DELETES, "-rf"), (_REMOVES, "-f")):
         for match in pattern.finditer(text):
             paths = _arguments(text, match.end())
-            if paths:
+            if paths and not _is_continued(text, match.end()):
                 yield NestedCommand(words=("rm", option, "--", _expand_home(paths[0], home)))
+    if _ANY_DELETION.search(text):
+        for path in _walked(text, named):
+            yield NestedCommand(words=("rm", "-f", "--", _expand_home(path, home)))
     yield from _file_commands(text, home)
+
+
+def _is_continued(text: str, start: int) -> bool:
+    """Whether the first literal of a call continues something: `folder + "/" + name`."""
+    literal = _LITERAL.search(text, start)
+    return literal is not None and "+" in text[start : literal.start()]
+
+
+def _variable_literal(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    value = variables.get(match[1])
+    return match[0] if value is None or match[1] == "HOME" else json.dumps(value)
+
+
+def _walked(text: str, named: dict[str, str]) -> Iterator[str]:
+    """The folders whose content a loop goes through."""
+    for match in _WALKS.finditer(text):
+        literal = _LITERAL.match(text, match.end())
+        if literal is not None:
+            yield _unquoted(literal)
+        else:
+            yield from _argument_by_name(text, match.end(), named)
+    for match in _WALKED_PATHS.finditer(text):
+        yield match[2]
 
 
 def _normalise_calls(text: str) -> str:
@@ -218,8 +361,37 @@ def _code_hazards(text: str) -> Iterator[Hazard]:
             yield Hazard.NETWORK_CODE
         if _DECODES.search(text) and "json" not in text:
             yield Hazard.HIDDEN_CODE
-    if _CONNECTS.search(text) and _SPAWNS_SHELL.search(text):
+    if (_CONNECTS.search(text) and _SPAWNS_SHELL.search(text)) or _CONNECTS_BY_PATH.search(text):
         yield Hazard.REMOTE_SHELL
+    if _sends_files(text):
+        yield Hazard.SENT_FILES
+    if _NETWORK.search(text) and _runs_what_it_wrote(text):
+        yield Hazard.NETWORK_CODE
+
+
+def _sends_files(text: str) -> bool:
+    """Whether it reads files or all settings, and sends something to another machine."""
+    if _SENDS.search(text) is None or _LOOPBACK.search(text) is not None:
+        return False
+    if _SENDS_NAMED_FILE.search(text) is not None:
+        return True
+    return _GATHERS.search(text) is not None and _OUTGOING.search(text) is not None
+
+
+def _runs_what_it_wrote(text: str) -> bool:
+    """Whether one of its commands names a file that it writes."""
+    written = [
+        _unquoted(literal)
+        for match in _WRITES.finditer(text)
+        if (literal := _LITERAL.match(text, match.end())) is not None
+    ]
+    written += [
+        _unquoted(literal)
+        for match in re.finditer(r"urlretrieve\([^,]*,\s*", text)
+        if (literal := _LITERAL.match(text, match.end())) is not None
+    ]
+    commands = [" ".join(_arguments(text, match.end())) for match in _RUNS.finditer(text)]
+    return any(path and path in command for path in written for command in commands)
 
 
 def _file_commands(text: str, home: str) -> Iterator[Nested]:

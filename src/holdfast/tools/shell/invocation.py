@@ -132,6 +132,10 @@ class Hazard(StrEnum):
     TOO_COMPLEX = "too-tangled"
     REMOTE_SHELL = "remote-shell"
     FOREIGN_LIBRARY = "foreign-library"
+    FOREIGN_PROGRAM = "foreign-program"
+    FOREIGN_PACKAGES = "foreign-package-index"
+    ESCAPED_SHELL = "shell-from-a-program"
+    SENT_FILES = "code-that-sends-files"
 
 
 class FoundHazard(msgspec.Struct, frozen=True, kw_only=True):

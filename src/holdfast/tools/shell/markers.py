@@ -30,6 +30,8 @@ _ESCAPED_CHARACTER = re.compile("\x9e([0-9a-f]{1,6})\x9f")
 def sanitise(text: str) -> str:
     """The text in a form that the grammar accepts. Characters of the input that are also our
     markers are replaced, and NUL is removed, as a shell does."""
+    if text.isascii():
+        return text.replace("\0", "")
     return escape_wide(text.translate(_TYPED_MARKERS))
 
 
@@ -41,16 +43,22 @@ def escape_wide(text: str) -> str:
 
 
 def strip_markers(text: str) -> str:
+    if text.isascii():  # as no marker is
+        return text
     return text.translate(_WITHOUT_MARKERS)
 
 
 def markers_in(text: str) -> str:
     """Which marks the text has, each once."""
+    if text.isascii():
+        return ""
     return "".join(mark for mark in MARKERS if mark in text)
 
 
 def displayable(text: str) -> str:
     """The text as people may see it."""
+    if text.isascii():
+        return text
     for mark in MARKERS:
         text = text.replace(mark, "…" if mark != DECODED else "")
     text = _ESCAPED_CHARACTER.sub(lambda match: chr(int(match[1], 16)), text)

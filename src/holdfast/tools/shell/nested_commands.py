@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import msgspec
 
+from holdfast.tools.shell.environment import exported
+from holdfast.tools.shell.escapes import ESCAPES, written_code
 from holdfast.tools.shell.interpreters import (
     INTERPRETERS,
     SHELLS,
@@ -24,6 +26,7 @@ from holdfast.tools.shell.invocation import (
 )
 from holdfast.tools.shell.markers import UNKNOWN, strip_markers
 from holdfast.tools.shell.outputs import find_results
+from holdfast.tools.shell.path_effects import EFFECT_PROGRAMS
 from holdfast.tools.shell.state import ShellState
 
 
@@ -53,7 +56,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "stdbuf": Wrapper(valued="ioe", valued_longs=("input", "output", "error")),
     "setsid": Wrapper(), "time": Wrapper(valued="fo"), "command": Wrapper(), "builtin": Wrapper(),
     "exec": Wrapper(valued="a"), "coproc": Wrapper(), "busybox": Wrapper(), "toybox": Wrapper(),
-    "strace": Wrapper(valued="oepsPaIbuX"), "ltrace": Wrapper(valued="oepsnlu"),
+    "ltrace": Wrapper(valued="oepsnlu"),
     "flock": Wrapper(valued="wEc", valued_longs=("wait", "timeout"), skips=1, script_option="c"),
     "chroot": Wrapper(valued_longs=("userspec", "groups"), skips=1),
     "gosu": Wrapper(skips=1), "su-exec": Wrapper(skips=1), "valgrind": Wrapper(),
@@ -63,7 +66,9 @@ WRAPPERS: dict[str, Wrapper] = {
     "systemd-run": Wrapper(valued="pupEM", valued_longs=("unit", "property", "slice", "uid")),
     "systemd-inhibit": Wrapper(), "dbus-run-session": Wrapper(), "xvfb-run": Wrapper(valued="snfe"),
     "proxychains": Wrapper(valued="f"), "proxychains4": Wrapper(valued="f"), "torsocks": Wrapper(),
-    "caffeinate": Wrapper(valued="tw"), "chronic": Wrapper(), "unbuffer": Wrapper(),
+    "caffeinate": Wrapper(valued="tw"), "cpulimit": Wrapper(valued="lpe"),
+    "multitime": Wrapper(valued="nrIf"), "aa-exec": Wrapper(valued="p"),
+    "chronic": Wrapper(), "unbuffer": Wrapper(),
     "rlwrap": Wrapper(), "entr": Wrapper(), "winpty": Wrapper(), "not": Wrapper(),
     "poetry": Wrapper(subcommand="run"), "pipenv": Wrapper(subcommand="run"),
     "pdm": Wrapper(subcommand="run"),
@@ -99,7 +104,7 @@ def unwrap(run: ProgramCall, wrapper: Wrapper) -> Iterator[Nested]:
     if run.program == "busybox" and words[:1] == ["--"]:
         words = words[1:]
     while words and _is_assignment(words[0]):
-        words.pop(0)
+        yield from exported(words.pop(0))
     cwd = _chdir_option(run)
     if words:
         yield NestedCommand(words=tuple(words), cwd=cwd)
@@ -113,7 +118,7 @@ def _chdir_option(run: ProgramCall) -> str:
 
 def _is_assignment(word: str) -> bool:
     name, equals, _ = word.partition("=")
-    return bool(equals) and name.replace("_", "a").isalnum()
+    return bool(equals) and name.removesuffix("%%").replace("_", "a").isalnum()
 
 
 def env(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -210,15 +215,6 @@ def container_exec(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 
 
 # fmt: off
-SCRIPT_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "su": ("c", ("command", "session-command")), "runuser": ("c", ("command",)),
-    "sg": ("c", ()), "newgrp": ("c", ()), "script": ("c", ("command",)),
-    "nix-shell": ("", ("run", "command")), "nodemon": ("x", ("exec",)),
-    "tar": ("I", ("to-command", "use-compress-program", "checkpoint-action")),
-    "flock": ("c", ("command",)), "rsync": ("e", ("rsh",)), "vim": ("c", ()), "vi": ("c", ()),
-    "nvim": ("c", ()), "ex": ("c", ()), "expect": ("c", ()),
-}
-
 # They print their own output besides that of the commands they run.
 ALSO_PRINTING = frozenset((
     "git", "tar", "rsync", "make", "gmake", "psql", "sqlite3", "mysql", "mariadb", "sed", "gsed",
@@ -228,6 +224,7 @@ _GIT_COMMAND_SETTINGS = frozenset((
     "diff.external", "sequence.editor", "gpg.program", "core.gitproxy",
 ))
 # fmt: on
+_GIT_FOLDER_SETTINGS = frozenset(("core.hookspath", "init.templatedir"))
 _GIT_COMMAND_OPTIONS = ("--upload-pack=", "--receive-pack=", "--exec=")
 _GIT_TRANSPORT = "ext::"  # an address that is a command
 _AWK_PIPES = re.compile(r"\|\s*&?\s*\"([^\"\n]+)\"|\"([^\"\n]+)\"\s*\|\s*&?\s*getline")
@@ -237,14 +234,6 @@ _SQL_RUNS = re.compile(
     r"(?:^|\n)\s*(?:\.(?:shell|system)|\\!|system)\s+([^\n]+)|\b(?:to|from)\s+program\s+'([^']+)'",
     re.IGNORECASE,
 )
-
-
-def option_scripts(run: ProgramCall, short: str, longs: tuple[str, ...]) -> Iterator[Nested]:
-    options = run.options(short, longs)
-    values = [value for name, value in options.values if name in short]
-    values += [value for name, value in options.longs if name in longs]
-    for text in values:
-        yield NestedScript(text=text.removeprefix("exec=").lstrip(":!"), part=run.excerpt)
 
 
 def git(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -257,11 +246,29 @@ def git(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
             yield NestedScript(text=word.removeprefix(_GIT_TRANSPORT), part=run.excerpt)
     if run.args[:2] == ("bisect", "run"):
         yield NestedCommand(words=run.args[2:])
+    if "remote" in run.args or "push" in run.args:
+        yield from _git_remote(run, shell)
+
+
+def _git_remote(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
+    """A push to a remote whose address the same script set is one to that address."""
+    words = [word for word in run.args if not word.startswith("-")]
+    match words:
+        case ["remote", "add" | "set-url", name, address, *_]:
+            shell.files[f"/remote/{name}"] = address
+        case ["config", setting, address, *_] if setting.startswith("remote."):
+            shell.files[f"/remote/{setting.split('.')[1]}"] = address
+        case ["push", *rest]:
+            address = shell.files.get(f"/remote/{rest[0] if rest else 'origin'}", "")
+            if address:
+                yield NestedCommand(words=("git", "push", address))
 
 
 def _git_option(option: str, value: str, run: ProgramCall) -> Iterator[Nested]:
-    if option == "-c":
+    if option in ("-c", "--config"):
         yield from _git_setting(value, run)
+    if option in ("-u", "--upload-pack", "--receive-pack") and "/" in value:
+        yield NestedScript(text=value, part=run.excerpt)
     if option.startswith("alias.") and value.startswith("!"):
         yield NestedScript(text=value[1:], part=run.excerpt)
     if option in ("foreach", "--exec", "-x", "--tree-filter", "--index-filter"):
@@ -272,6 +279,8 @@ def _git_setting(setting: str, run: ProgramCall) -> Iterator[Nested]:
     key, _, value = setting.partition("=")
     if key.lower() in _GIT_COMMAND_SETTINGS or value.startswith("!"):
         yield NestedScript(text=value.removeprefix("!"), part=run.excerpt)
+    elif key.lower() in _GIT_FOLDER_SETTINGS and "/" in value:
+        yield NestedCommand(words=(f"{value}/hook",))
 
 
 def awk(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -297,16 +306,6 @@ def sed(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         if text.startswith("s") and len(text) > 2 and "e" in text.rpartition(text[1])[2]:
             parts = text.split(text[1])
             yield NestedScript(text=parts[2] if len(parts) > 2 else UNKNOWN, part=run.excerpt)
-
-
-def make(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    """The recipes of a makefile that this command itself wrote or passes to make."""
-    options = run.options("fCjoWIl", ("file", "makefile", "directory"))
-    name = options.value("f", "file", "makefile") or "Makefile"
-    text = run.stdin if name in STDIN_NAMES else shell.files.get(run.paths.resolve(name), "")
-    recipes = [line.strip().lstrip("@-+") for line in text.splitlines() if line[:1] == "\t"]
-    if recipes:
-        yield NestedScript(text="\n".join(recipes).replace("$$", "$"), part=run.excerpt)
 
 
 def sql(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -340,10 +339,10 @@ def nested_in(run: ProgramCall, shell: ShellState) -> Iterable[Nested]:
         return shell_script(run, shell)
     if run.program in _HANDLERS:
         return _HANDLERS[run.program](run, shell)
+    if run.program in ESCAPES:
+        return ESCAPES[run.program](run, shell)
     if run.program in WRAPPERS:
         return unwrap(run, WRAPPERS[run.program])
-    if run.program in SCRIPT_OPTIONS:
-        return option_scripts(run, *SCRIPT_OPTIONS[run.program])
     name = run.program.rstrip("0123456789.") or run.program
     if name in INTERPRETERS:
         return interpreter_code(run, shell, INTERPRETERS[name])
@@ -387,6 +386,8 @@ def _unknown_program(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
         content = shell.files.get(run.paths.resolve(run.called_as))
         if content is not None:
             yield NestedScript(text=content, part=run.excerpt, arguments=run.args)
+    if shell.files and run.program not in _TEXT_ONLY and run.program not in EFFECT_PROGRAMS:
+        yield from written_code(run, shell)
     if run.program not in _TEXT_ONLY and run.program not in _OFTEN_NESTED:
         for at, (word, after) in enumerate(pairwise(run.args)):
             if (
@@ -432,8 +433,6 @@ _HANDLERS: dict[str, Callable[[ProgramCall, ShellState], Iterator[Nested]]] = {
     "find": find,
     "ssh": ssh,
     "ansible": ansible,
-    "make": make,
-    "gmake": make,
     "sqlite3": sql,
     "psql": sql,
     "mysql": sql,
@@ -459,4 +458,11 @@ _HANDLERS: dict[str, Callable[[ProgramCall, ShellState], Iterator[Nested]]] = {
     "hyperfine": _watch,
     "concurrently": _watch,
 }
-NESTING_PROGRAMS = frozenset((*_HANDLERS, *WRAPPERS, *SCRIPT_OPTIONS, *SHELLS, *INTERPRETERS))
+NESTING_PROGRAMS = frozenset((*_HANDLERS, *WRAPPERS, *ESCAPES, *SHELLS, *INTERPRETERS))
+# They are there to start programs, a shell included.
+TRANSPARENT = frozenset(WRAPPERS) | SHELLS | frozenset((
+    "env", "eval", "source", ".", "trap", "alias", "xargs", "parallel", "docker", "podman",
+    "nerdctl", "docker-compose", "kubectl", "oc", "tmux", "screen", "watch", "hyperfine",
+    "concurrently", "su", "runuser", "sg", "newgrp", "script", "nix-shell", "nodemon", "flock",
+    "ansible", "xterm", "urxvt", "konsole", "gnome-terminal", "terminator",
+))  # fmt: skip

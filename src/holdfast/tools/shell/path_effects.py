@@ -10,7 +10,8 @@ from holdfast.tools.shell.invocation import (
     PathEffect,
     ProgramCall,
 )
-from holdfast.tools.shell.outputs import ANY_DEPTH, find_results
+from holdfast.tools.shell.outputs import ANY_DEPTH, SOME_FILE, find_results
+from holdfast.tools.shell.paths import PathLocation
 
 # The `w` of sed, alone or behind `s/…/…/`, with a path that leads away from here.
 _SED_WRITES = re.compile(
@@ -92,11 +93,45 @@ _READERS = frozenset((
 # fmt: on
 
 
+# Any program may read a secret that it is given, except those that only use its name, and those
+# that are told where it is to log in with it.
+_MAYBE_SECRET = re.compile(
+    r"shadow|sudoers|id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:ssh|gnupg|aws|netrc|pgpass|kube|docker|azure"
+    r"|git-credentials|npmrc|pypirc|password-store)(?m:/|$)|\.config/(?:gcloud|gh|op|rclone|doctl)"
+    r"|run/secrets|/proc/\d*\w*/(?:environ|mem)|_history(?m:$)|keyrings|Login Data|wallet\.dat"
+)
+# fmt: off
+_NAMES_ONLY = frozenset((
+    "ls", "stat", "test", "[", "[[", "echo", "printf", "cd", "mkdir", "touch", "rm", "rmdir",
+    "chmod", "chown", "chgrp", "ssh", "ssh-keygen", "ssh-copy-id", "git", "find", "du", "export",
+    "kubectl", "helm", "oc", "docker", "podman", "unset", "basename", "dirname", "realpath",
+    "readlink", "file", "which", "pushd", "popd", "ln", "cp", "mv", "install", "tee", "truncate",
+    "shred", "unlink", "sudo", "env", "bash", "sh", "eval", "mount", "chattr", "local", "declare",
+    "alias", "python", "python3", "perl", "ruby", "node", "php", "gpg", "gpg2", "man", "whereis",
+    "locate", "getfacl", "crontab", "dd", "trash", "mlocate", "ansible", "ansible-playbook", "sops",
+    "mktemp", "xargs", "k9s", "systemctl", "getent", "sort", "wget", "npm", "terraform", "eksctl",
+    "kubectx", "minikube", "kind",
+))
+# fmt: on
+_OURS = (PathLocation.INSIDE, PathLocation.WORKSPACE)
+
+
+def _path_in(word: str) -> str:
+    """`--option=path`, `@path`, `file:path` and the like."""
+    path = word.partition("=")[2] if "=" in word else word
+    return re.sub(r"^(?:@|(?:file|open|gopen|FILE|OPEN):(?://)?)", "", path)
+
+
 def path_effects_of(run: ProgramCall) -> Iterator[PathEffect]:
     find = _HANDLERS.get(run.program)
     if find is not None:
         for action, path in find(run):
             yield PathEffect(action=action, path=path, paths=run.paths)
+    if run.program not in _READERS and run.program not in _NAMES_ONLY:
+        for word in run.args if _MAYBE_SECRET.search("\n".join(run.args)) else ():
+            path = _path_in(word)
+            if run.paths.locate(path) not in _OURS:
+                yield PathEffect(action=PathAction.READ, path=path, paths=run.paths)
     if run.program in _READERS and not edits_in_place(run):
         for word in run.args:
             path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word
@@ -146,6 +181,11 @@ def _is_whole_tree(run: ProgramCall, path: str) -> bool:
     return run.paths.locate(path) in ("root", "home", "system tree", "workspace")
 
 
+def _is_found(path: str) -> bool:
+    """Whether it stands for many files that `find` chose."""
+    return path.rpartition("/")[2] == SOME_FILE
+
+
 def _chmod(run: ProgramCall) -> PathActions:
     options = run.options()
     # A mode may look like an option: `chmod -R -w x`.
@@ -155,7 +195,7 @@ def _chmod(run: ProgramCall) -> PathActions:
         paths = operands
     deep = options.has("R", "recursive")
     for path in paths:
-        if deep:
+        if deep or _is_found(path):
             yield (
                 (PathAction.MAKE_WRITABLE if _opens_up(mode) else PathAction.CHANGE_OWNER_OR_MODE),
                 path,
@@ -177,7 +217,8 @@ def _chown(run: ProgramCall) -> PathActions:
     options = run.options()
     deep = options.has("R", "recursive")
     for path in options.operands[1:]:
-        yield (PathAction.CHANGE_OWNER_OR_MODE if deep else PathAction.WRITE), path
+        many = deep or _is_found(path)
+        yield (PathAction.CHANGE_OWNER_OR_MODE if many else PathAction.WRITE), path
 
 
 def _chattr(run: ProgramCall) -> PathActions:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from holdfast.tools.shell.environment import is_special, variable_findings
+from holdfast.tools.shell.escapes import LIBRARY_OPTIONS, loads_library
 from holdfast.tools.shell.expansion import WordExpander
-from holdfast.tools.shell.interpreters import inspect_code
+from holdfast.tools.shell.interpreters import SHELLS, inspect_code, reads_terminal
 from holdfast.tools.shell.invocation import (
     FoundHazard,
     Hazard,
@@ -24,10 +27,15 @@ from holdfast.tools.shell.invocation import (
     to_excerpt,
 )
 from holdfast.tools.shell.markers import DECODED, FILE_CONTENT, NETWORK_DATA, UNKNOWN, strip_markers
-from holdfast.tools.shell.nested_commands import ALSO_PRINTING, nested_in
+from holdfast.tools.shell.nested_commands import (
+    ALSO_PRINTING,
+    REMOTE_CWD,
+    TRANSPARENT,
+    nested_in,
+)
 from holdfast.tools.shell.outputs import predict_output, printf_output
 from holdfast.tools.shell.parser import AnalysisLimits, node_text
-from holdfast.tools.shell.paths import PathLocation, PathResolver
+from holdfast.tools.shell.paths import PathResolver
 from holdfast.tools.shell.state import ConcurrencyTracker, ShellState
 
 if TYPE_CHECKING:
@@ -35,19 +43,11 @@ if TYPE_CHECKING:
 
 
 _MAX_VALUE = 100_000  # a value that doubles itself would use up the memory
-# fmt: off
-_COMMAND_VARIABLES = frozenset((
-    "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_ASKPASS",
-    "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "SSH_ASKPASS", "EDITOR", "VISUAL", "PAGER",
-    "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE", "PROMPT_COMMAND", "RUSTC_WRAPPER", "RSYNC_RSH",
-))
-# fmt: on
 _NAMEREF = re.compile(rb"(?:declare|typeset|local)\s+-[a-zA-Z]*n")
-_PRELOAD_VARIABLES = frozenset(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"))
-_TRUSTED_LOCATIONS = frozenset((PathLocation.INSIDE, PathLocation.SYSTEM))
 
 
 class AssignmentContext(Protocol):
+    programs: list[ProgramCall]
     shell: ShellState
     words: WordExpander
 
@@ -73,12 +73,12 @@ class Assignments:
                 self._context.words.text(child)
 
     @contextmanager
-    def for_one_command(self, nodes: list["Node"]) -> Iterator[None]:
+    def for_one_command(self, nodes: list["Node"], program: str) -> Iterator[None]:
         """Sets the variables of `x=… command` for this command, and restores them afterwards."""
         variables = self._context.shell.variables
         before = {name: variables.get(name) for name in map(_variable_name, nodes)}
         for node in nodes:
-            self._assign_one(node)
+            self._assign_one(node, program)
         yield
         for name, value in before.items():
             if value is None:
@@ -86,7 +86,7 @@ class Assignments:
             else:
                 variables[name] = value
 
-    def _assign_one(self, node: "Node") -> None:
+    def _assign_one(self, node: "Node", program: str = "") -> None:
         name, value = _variable_name(node), node.child_by_field_name("value")
         if not name:
             return
@@ -96,7 +96,8 @@ class Assignments:
         if len(text) > _MAX_VALUE:
             text = UNKNOWN
         self._context.shell.variables[name] = text
-        self._check_special(name, text)
+        if is_special(name):
+            self._check_special(name, text, program)
 
     def _follow_nameref(self, name: str) -> None:
         """A nameref gets the current value of the variable that it names, if known."""
@@ -111,22 +112,37 @@ class Assignments:
             word for child in node.named_children for word in self._context.words.fields(child)
         )
 
-    def _check_special(self, name: str, value: str) -> None:
+    def _check_special(self, name: str, value: str, program: str) -> None:
         """Checks variables whose values are commands that other programs run, or libraries that
         they load."""
-        if name in _COMMAND_VARIABLES and value:
+        part = f"{name}={value}"
+        for found in variable_findings(name, value, self._context.shell.paths, program):
+            if isinstance(found, Hazard):
+                self._context.add_hazard(found, part)
+                continue
+            before = len(self._context.programs)
             outer, self._context.shell = self._context.shell, self._context.shell.copy()
-            self._context.walk_nested_script(value, part=f"{name}={value}")
+            self._context.walk_nested_script(found.text, part=part)
             self._context.shell = outer
-        if name in _PRELOAD_VARIABLES and value:
-            paths = self._context.shell.paths
-            if not {paths.locate(path) for path in value.split(":") if path} <= _TRUSTED_LOCATIONS:
-                self._context.add_hazard(Hazard.FOREIGN_LIBRARY, f"{name}={value}")
+            check_escapes(self._context, before, part)
 
 
 def _variable_name(node: "Node") -> str:
     name = node.child_by_field_name("name")
     return "" if name is None else node_text(name)
+
+
+_TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
+
+
+def check_escapes(context: AssignmentContext, since: int, part: str) -> None:
+    """Add the hazards of programs that another one starts: a shell that reads from a terminal, and
+    a file where others may have put it."""
+    for run in islice(context.programs, since, None):
+        if run.program in SHELLS and reads_terminal(run):
+            context.add_hazard(Hazard.ESCAPED_SHELL, part)
+        elif run.called_as.startswith(_TEMPORARY_FOLDERS):
+            context.add_hazard(Hazard.FOREIGN_PROGRAM, part)
 
 
 _OUTPUT_OPERATORS = (">", ">>", "&>", "&>>", ">|", ">&")
@@ -396,7 +412,7 @@ class CommandCalls:
         if parts.literal_name in ("$0", '"$0"') and self._context.concurrency.is_parallel:
             self._context.add_hazard(Hazard.FORK_BOMB, node_text(node))
         with (
-            self._assignments.for_one_command(parts.assignments)
+            self._assignments.for_one_command(parts.assignments, words[0])
             if parts.assignments
             else _NO_ASSIGNMENTS
         ):
@@ -422,6 +438,8 @@ class CommandCalls:
         )
         self._check_program_name(run, literal_name)
         self._context.programs.append(run)
+        if run.program in LIBRARY_OPTIONS and loads_library(run):
+            self._context.add_hazard(Hazard.FOREIGN_LIBRARY, run.excerpt)
         for path in shell.alternative_paths:
             self._context.programs.append(msgspec.structs.replace(run, paths=path))
         apply_builtin(run, self._context)
@@ -454,6 +472,16 @@ class CommandCalls:
                 self.call((program, *run.args), run.stdin)
 
     def _analyse_nested(self, inner: Nested, run: ProgramCall) -> str:
+        if run.program in TRANSPARENT or (
+            isinstance(inner, NestedScript) and inner.cwd == REMOTE_CWD
+        ):
+            return self._analyse_one(inner, run)
+        before = len(self._context.programs)
+        out = self._analyse_one(inner, run)
+        check_escapes(self._context, before, run.excerpt)
+        return out
+
+    def _analyse_one(self, inner: Nested, run: ProgramCall) -> str:
         match inner:
             case NestedCommand():
                 return self._run_nested_command(inner, run)
@@ -491,11 +519,13 @@ class CommandCalls:
             self._context.add_hazard(Hazard.HIDDEN_CODE, inner.part)
         if not strip_markers(inner.text).strip() and UNKNOWN in inner.text:
             self._context.add_hazard(Hazard.UNKNOWN_CODE, inner.part)
-        for found in inspect_code(strip_markers(inner.text), home=self._context.shell.paths.home):
+        shell = self._context.shell
+        code = strip_markers(inner.text)
+        for found in inspect_code(code, home=shell.paths.home, variables=shell.variables):
             if isinstance(found, Hazard):
                 self._context.add_hazard(found, inner.part)
             else:
-                self._analyse_nested(found, run)
+                self._analyse_one(found, run)
         return UNKNOWN
 
 

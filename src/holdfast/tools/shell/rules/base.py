@@ -88,6 +88,30 @@ HAZARD_RULES = (
         hazard=Hazard.FOREIGN_LIBRARY,
     ),
     HazardRule(
+        name="foreign-program",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would let a program run a file from a folder that others may write to."),
+        hazard=Hazard.FOREIGN_PROGRAM,
+    ),
+    HazardRule(
+        name="foreign-package-index",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would install packages from a source other than the public registries."),
+        hazard=Hazard.FOREIGN_PACKAGES,
+    ),
+    HazardRule(
+        name="shell-from-a-program",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would start a shell from inside another program, where nothing checks it."),
+        hazard=Hazard.ESCAPED_SHELL,
+    ),
+    HazardRule(
+        name="code-that-sends-files",
+        level=CommandRisk.DANGEROUS,
+        why=N_("Its code would send files or settings of this machine to another one."),
+        hazard=Hazard.SENT_FILES,
+    ),
+    HazardRule(
         name="unreadable",
         level=CommandRisk.DANGEROUS,
         why=N_(

@@ -4,6 +4,7 @@ import re
 
 from holdfast.core.people.approval import CommandRisk
 from holdfast.core.text.translation import N_
+from holdfast.tools.shell.hosts import names_metadata_service
 from holdfast.tools.shell.invocation import PathAction, PathEffect, ProgramCall
 from holdfast.tools.shell.paths import PathLocation
 from holdfast.tools.shell.rules.base import PathRule, ProgramRule, word_set
@@ -197,7 +198,7 @@ SYSTEM_FILE_RULES = (
 
 
 _SECRET_PATHS = re.compile(
-    r"/\.ssh(/(id_[^/]*|[^/]*\.pem|[^/]*key|\*|identity)?)?$|/\.gnupg(/|$)|/\.netrc$|/\.pgpass$"
+    r"/id_(rsa|dsa|ecdsa|ed25519)$|/\.ssh(/(id_[^/]*|[^/]*\.pem|[^/]*key|\*|identity)?)?$|/\.gnupg(/|$)|/\.netrc$|/\.pgpass$"
     r"|/\.aws(/(credentials|config|\*)?)?$|/\.kube(/(config|\*)?)?$|/\.docker(/config\.json)?$"
     r"|/\.(npmrc|pypirc|git-credentials|my\.cnf|vault-token|htpasswd|boto|s3cfg)$|/\.azure(/|$)"
     r"|/\.config/(gcloud|gh|hub|op|rclone|doctl)(/|$)|/\.password-store(/|$)|/\.local/share/keyrings"
@@ -210,12 +211,15 @@ _SECRET_PATHS = re.compile(
 _HARMLESS_PATHS = re.compile(
     r"\.pub$|known_hosts$|/\.ssh/config$|\.(example|sample|template|dist)$"
 )
-_METADATA_HOSTS = ("169.254.169.254", "metadata.google.internal", "100.100.100.200")
 
 
 def _is_secret(effect: PathEffect, location: PathLocation) -> bool:
     path = effect.paths.resolve(effect.path)
     return _SECRET_PATHS.search(path) is not None and _HARMLESS_PATHS.search(path) is None
+
+
+def _asks_metadata_service(run: ProgramCall) -> bool:
+    return any(names_metadata_service(text) for text in (*run.args, run.stdin))
 
 
 def _exports_key(run: ProgramCall) -> bool:
@@ -309,7 +313,11 @@ SECRET_RULES = (
         name="ask-the-cloud-for-keys",
         level=CommandRisk.DANGEROUS,
         why=N_("It would query the metadata service of the cloud, which issues keys."),
-        programs=word_set("curl wget http https nc ncat python python3"),
-        matches=lambda run: any(host in word for word in run.args for host in _METADATA_HOSTS),
+        programs=word_set(
+            "curl wget http https xh httpie curlie wget2 aria2c nc ncat netcat socat telnet openssl"
+            " lynx w3m links elinks python python3 perl ruby node php deno bun lua ssh awk gawk"
+            " chromium google-chrome firefox wscat websocat lwp-request GET POST hurl nmap"
+        ),
+        matches=_asks_metadata_service,
     ),
 )

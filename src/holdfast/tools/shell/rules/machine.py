@@ -1,6 +1,8 @@
 """Rules about the machine: disks, shutdown, services, processes, packages, privileges,
 protections."""
 
+import re
+
 from holdfast.core.people.approval import CommandRisk
 from holdfast.core.text.translation import N_
 from holdfast.tools.shell.invocation import PathAction, ProgramCall
@@ -273,12 +275,30 @@ def _is_privileged_container(run: ProgramCall) -> bool:
         return False
     whole = any(
         word.removeprefix("--volume=").removeprefix("-v").startswith(("/:", "/var/run/docker.sock"))
+        or ".sock:" in word
         or "source=/," in word
         or "src=/," in word
         for word in run.args
     )
     loose = {"--privileged", "--pid=host", "--net=host", "--network=host", "--userns=host"}
     return whole or bool(loose & set(run.args)) or any("SYS_ADMIN" in w for w in run.args)
+
+
+_PRIVILEGED_POD = re.compile(
+    r"\"(?:privileged|hostPID|hostNetwork|hostIPC)\"\s*:\s*true|\"hostPath\"|allowPrivilegeEscalation\"\s*:\s*true"
+)
+
+
+def _opens_pod(run: ProgramCall) -> bool:
+    text = " ".join(run.args)
+    return _PRIVILEGED_POD.search(text) is not None or (
+        "debug" in run.args and any(word.startswith("node/") for word in run.args)
+    )
+
+
+def _opens_system_container(run: ProgramCall) -> bool:
+    text = " ".join(run.args)
+    return "security.privileged=true" in text or "security.nesting" in text or "source=/" in text
 
 
 PRIVILEGE_RULES = (
@@ -305,11 +325,140 @@ PRIVILEGE_RULES = (
         matches=lambda run: run.program != "passwd" or {"-S", "--status"}.isdisjoint(run.args),
     ),
     ProgramRule(
+        name="open-pod",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would run a container with access to the machine itself."),
+        programs=word_set("kubectl oc"),
+        matches=_opens_pod,
+    ),
+    ProgramRule(
+        name="open-system-container",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would run a container with access to the machine itself."),
+        programs=word_set("lxc incus"),
+        matches=_opens_system_container,
+    ),
+    ProgramRule(
         name="open-container",
         level=CommandRisk.DANGEROUS,
         why=N_("It would run a container with access to the machine itself."),
         programs=word_set("docker podman nerdctl"),
         matches=_is_privileged_container,
+    ),
+)
+
+
+_NETWORK_VERBS = word_set("add del delete replace change flush set append")
+
+
+def _changes_network(run: ProgramCall) -> bool:
+    words = [word for word in run.args if not word.startswith("-")]
+    if run.program == "ip":
+        return bool(words[1:2]) and words[1] in _NETWORK_VERBS
+    if run.program == "arp":
+        return bool({"-s", "-d", "--set", "--delete"} & set(run.args))
+    if run.program == "tc":
+        return bool(_NETWORK_VERBS & set(words[1:2]))
+    return len(words) > 1 and words[0] not in ("-n", "show", "get", "print")
+
+
+def _sets_machine(run: ProgramCall) -> bool:
+    """The name, the clock or the language of the machine."""
+    if run.program == "date":
+        options = run.options("dfrI", ("date", "file", "reference", "set"))
+        return options.has("s", "set")
+    if run.program == "hwclock":
+        return bool({"-w", "-s", "--systohc", "--hctosys", "--set"} & set(run.args))
+    if run.program == "hostname":
+        return bool(run.options("F").operands) or run.options("F").value("F") is not None
+    return any(
+        word.startswith("set-") or (word == "hostname" and len(run.args) > 1) for word in run.args
+    )
+
+
+def _changes_links(run: ProgramCall) -> bool:
+    return bool(
+        {"--set", "--install", "--remove", "--auto", "--config", "--add", "--divert"}
+        & set(run.args)
+    )
+
+
+_HELPS = frozenset(("--help", "-h", "--version", "-p", "--print-cache", "-V"))
+
+
+def _replaces_libraries(run: ProgramCall) -> bool:
+    return not _HELPS & set(run.args)
+
+
+_LATER = (
+    "--on-calendar",
+    "--on-boot",
+    "--on-active",
+    "--on-startup",
+    "--on-unit",
+    "--timer-property",
+)
+
+
+SYSTEM_SETTING_RULES = (
+    ProgramRule(
+        name="change-the-network",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change how the machine reaches the network."),
+        programs=word_set("ip route ifconfig arp tc iwconfig brctl ethtool"),
+        matches=_changes_network,
+    ),
+    ProgramRule(
+        name="change-the-machine",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change the name, the clock or the language of the machine."),
+        programs=word_set("hostnamectl timedatectl localectl date hwclock hostname domainname"),
+        matches=_sets_machine,
+    ),
+    ProgramRule(
+        name="change-system-programs",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change which programs the machine uses for its commands."),
+        programs=word_set("update-alternatives alternatives dpkg-divert"),
+        matches=_changes_links,
+    ),
+    ProgramRule(
+        name="change-system-trust",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change which libraries or certificates all programs trust."),
+        programs=word_set("ldconfig update-ca-certificates update-ca-trust trust mkcert certutil"),
+        matches=_replaces_libraries,
+    ),
+    ProgramRule(
+        name="change-security-policy",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change what the machine allows its programs and users to do."),
+        programs=word_set(
+            "semanage setsebool semodule apparmor_parser faillock chage pam-auth-update authselect"
+            " dpkg-reconfigure debconf-set-selections grubby update-grub grub-install efibootmgr"
+            " bootctl fwupdmgr flashrom dpkg-statoverride"
+        ),
+    ),
+    ProgramRule(
+        name="read-the-memory",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would read the memory of a running process, with all secrets in it."),
+        programs=word_set("gcore procdump memdump avml"),
+    ),
+    ProgramRule(
+        name="listen-to-the-network",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would record what other programs send and receive."),
+        programs=word_set(
+            "ettercap bettercap dsniff arpspoof responder mitmproxy mitmdump sslstrip"
+        ),
+    ),
+    ProgramRule(
+        name="run-by-timer",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would schedule a command to run later, unattended."),
+        programs=word_set("systemd-run"),
+        matches=lambda run: any(word.startswith(_LATER) for word in run.args),
     ),
 )
 

@@ -73,9 +73,94 @@ def _has_file_content(run: ProgramCall) -> bool:
 
 def _copies_to_cloud(run: ProgramCall) -> bool:
     operands = [word for word in run.args if not word.startswith("-")]
-    if not {"cp", "mv", "sync", "copy", "put", "rsync", "move"} & set(operands):
+    verbs = ("cp", "mv", "sync", "copy", "copyto", "put", "rsync", "move", "moveto", "mirror")
+    at = next((at for at, word in enumerate(operands) if word in verbs), None)
+    if at is None or is_dry_run(run):
         return False
-    return bool(operands) and re.match(r"^(s3|gs|az|b2)://|^\w+:", operands[-1]) is not None
+    given = [word for word in operands[at + 1 :] if not word.isalnum() or _CLOUD.match(word)]
+    return any(_CLOUD.match(word) for word in given[1:])
+
+
+def _puts_file(run: ProgramCall) -> bool:
+    """In the language of ftp: `put`, as an argument or a line of its input."""
+    words = {word for text in (*run.args, run.stdin) for word in re.split(r"[\s;]+", text)}
+    if {"put", "mput", "send", "reput"} & words or FILE_CONTENT in run.stdin:
+        return True
+    return "mirror" in words and bool({"-R", "--reverse"} & words)
+
+
+def _backs_up_elsewhere(run: ProgramCall) -> bool:
+    if not {"backup", "create", "copy", "push", "init", "full", "incremental"} & set(run.args):
+        return False
+    return any(_BACKUP_TARGET.search(word) for word in run.args)
+
+
+def _relays_file(run: ProgramCall) -> bool:
+    """socat from a file to the network."""
+    text = " ".join(run.args).lower()
+    return (
+        re.search(r"(?:^|\s)(?:file|open|gopen|create|pipe):", text) is not None
+        and re.search(r"(?:tcp|udp|openssl|ssl|socks|sctp)\S*:", text) is not None
+        and not re.search(r":(?:localhost|127\.0\.0\.1):", text)
+    )
+
+
+_CLOUD = re.compile(r"^(?:s3|gs|az|b2|r2|oss|minio)://|^[\w-]{2,}:")
+_BACKUP_TARGET = re.compile(
+    r"(?:rest|sftp|s3|b2|azure|gs|swift|rclone|ssh|webdavs?|ftps?):|@[\w.-]+:"
+)
+_SOCKETS = re.compile(
+    r"(?:docker|containerd|podman|crio|cri-dockerd|buildkitd|dockershim|lxd/unix|incus/unix|snapd)\.(?:sock|socket)"
+)
+_SOCKET_OPTIONS = ("--unix-socket", "--abstract-unix-socket")
+_SOCKET_ADDRESSES = re.compile(
+    r"^(?:unix|abstract)-(?:connect|client|sendto)?:?(.*)", re.IGNORECASE
+)
+
+
+def _uses_local_socket(run: ProgramCall) -> bool:
+    """A socket of a service of this machine: not one that the workspace contains."""
+    if any(_SOCKETS.search(word) for word in run.args):
+        return True
+    sockets: list[str] = []
+    for at, word in enumerate(run.args):
+        name, equals, value = word.partition("=")
+        after = run.args[at + 1] if at + 1 < len(run.args) else ""
+        if run.program in ("curl", "curlie") and name in _SOCKET_OPTIONS:
+            if name == "--abstract-unix-socket":
+                return True
+            sockets.append(value if equals else after)
+        elif run.program == "socat" and (match := _SOCKET_ADDRESSES.match(word)) is not None:
+            if word.lower().startswith("abstract"):
+                return True
+            sockets.append(match[1].partition(",")[0])
+        elif run.program in ("nc", "ncat", "netcat") and word.startswith("-") and "U" in word:
+            sockets.append(run.args[-1])
+        elif run.program in ("docker", "podman") and word in ("-H", "--host", "--url"):
+            sockets.append(after.removeprefix("unix://"))
+    ours = (PathLocation.INSIDE, PathLocation.UNKNOWN)
+    return any(path and run.paths.locate(path) not in ours for path in sockets)
+
+
+_REMOTE_ACCESS_VERBS: dict[str, frozenset[str]] = {
+    "tailscale": word_set("up ssh serve funnel set login"),
+    "zerotier-cli": word_set("join"),
+    "wg-quick": word_set("up"),
+    "code": word_set("tunnel serve-web"),
+    "nmcli": word_set("up add modify"),
+}
+_SERVERS = word_set(
+    "sshd dropbear telnetd in.telnetd ttyd gotty wetty tmate upterm teleconsole x11vnc vncserver"
+    " x0vncserver Xvnc xrdp rustdesk anydesk teamviewer sshuttle ssh-copy-id openvpn autossh frps"
+    " revsocks ligolo-agent pwncat dnscat dnscat2 iodine iodined ptunnel"
+)
+
+
+def _opens_access(run: ProgramCall) -> bool:
+    verbs = _REMOTE_ACCESS_VERBS.get(run.program)
+    if verbs is None:
+        return not {"--help", "-h", "--version", "-V", "-v", "-t", "-T"} & set(run.args[:1])
+    return bool(verbs & set(run.args[:2]))
 
 
 UPLOAD_RULES = (
@@ -111,8 +196,48 @@ UPLOAD_RULES = (
         name="send-by-name",
         level=CommandRisk.DANGEROUS,
         why=N_("It would send the content of a file, hidden in a host name."),
-        programs=word_set("dig nslookup host ping drill"),
+        programs=word_set(
+            "dig nslookup host ping drill whois finger rlogin rsh kdig delv logger resolvectl"
+            " hping3 snmpset traceroute getent"
+        ),
         matches=_has_file_content,
+    ),
+    ProgramRule(
+        name="put-a-file",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would send files to another machine."),
+        programs=word_set("ftp tftp sftp lftp ncftp ncftpput smbclient cadaver tnftp kermit"),
+        matches=_puts_file,
+    ),
+    ProgramRule(
+        name="back-up-elsewhere",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would copy files to another machine."),
+        programs=word_set("restic borg duplicity kopia duplicacy bup rdiff-backup"),
+        matches=_backs_up_elsewhere,
+    ),
+    ProgramRule(
+        name="relay-a-file",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would send the content of a file to another machine."),
+        programs=word_set("socat"),
+        matches=_relays_file,
+    ),
+    ProgramRule(
+        name="local-service-socket",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would talk to a service of this machine through its socket."),
+        programs=word_set(
+            "curl curlie nc ncat netcat socat docker podman python python3 nerdctl wget"
+        ),
+        matches=_uses_local_socket,
+    ),
+    ProgramRule(
+        name="open-remote-access",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would let another machine control this one, or join them into one network."),
+        programs=_SERVERS | frozenset(_REMOTE_ACCESS_VERBS),
+        matches=_opens_access,
     ),
     ProgramRule(
         name="send-by-mail",
@@ -124,7 +249,7 @@ UPLOAD_RULES = (
         name="store-away",
         level=CommandRisk.DANGEROUS,
         why=N_("It would copy files to cloud storage."),
-        programs=word_set("aws gsutil gcloud s3cmd rclone mc azcopy b2"),
+        programs=word_set("aws gsutil gcloud s3cmd rclone mc azcopy b2 s5cmd az oci"),
         matches=_copies_to_cloud,
     ),
     ProgramRule(

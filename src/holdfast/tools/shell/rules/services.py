@@ -86,11 +86,36 @@ def _deletes_branch(verb: str, rest: tuple[str, ...]) -> bool:
 
 def _loosens_settings(verb: str, rest: tuple[str, ...]) -> bool:
     text = " ".join(rest).lower()
-    keys = ("core.hookspath", "credential.helper", "core.sshcommand", "core.fsmonitor")
+    keys = (
+        "core.hookspath", "credential.helper", "core.sshcommand", "core.fsmonitor", "include.path",
+        "core.gitproxy", "init.templatedir", "diff.external", "gpg.program", "core.askpass",
+    )  # fmt: skip
     off = "http.sslverify" in text and "false" in text
     return off or (any(key in text for key in keys) and len(rest) > 1)
 
 
+def _pushes_elsewhere(verb: str, rest: tuple[str, ...]) -> bool:
+    """To a remote other than `origin`, which a repository gets from its clone."""
+    options = parse_options(
+        rest, valued="o", valued_longs=("receive-pack", "exec", "push-option", "repo")
+    )
+    if options.has("n", "dry-run"):
+        return False
+    repository = options.value("", "repo") or (
+        options.operands[0] if options.operands else "origin"
+    )
+    return repository != "origin" and UNKNOWN not in repository
+
+
+def _redirects_remote(verb: str, rest: tuple[str, ...]) -> bool:
+    if verb == "remote":
+        return rest[:1] == ("set-url",)
+    return any(_REMOTE_SETTINGS.fullmatch(word) for word in rest[:-1])
+
+
+_REMOTE_SETTINGS = re.compile(
+    r"remote\..*\.(?:push)?(?:url|proxy)|url\..*\.(?:push)?insteadof|http\.proxy", re.IGNORECASE
+)
 _REWRITING = _on_subcommand(
     "filter-branch", "filter-repo", "reflog", "update-ref", "stash", "gc", sees=_rewrites_history
 )
@@ -102,6 +127,20 @@ GIT_RULES = (
         why=N_("It would overwrite or delete history that others may have."),
         programs=word_set("git"),
         matches=_on_subcommand("push", sees=_force_pushes),
+    ),
+    ProgramRule(
+        name="push-elsewhere",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would push to another repository than the one that this one was cloned from."),
+        programs=word_set("git"),
+        matches=_on_subcommand("push", sees=_pushes_elsewhere),
+    ),
+    ProgramRule(
+        name="redirect-a-remote",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would change which repository later pushes and fetches go to."),
+        programs=word_set("git"),
+        matches=_on_subcommand("remote", "config", sees=_redirects_remote),
     ),
     ProgramRule(
         name="reset-hard",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from holdfast.core.text.translation import translate_filled
 from holdfast.tools.shell.invocation import Hazard, PathAction
-from holdfast.tools.shell.rules import base, files, machine, network, services
+from holdfast.tools.shell.rules import base, files, machine, network, packages, services
 from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
 
 ALL_RULES: tuple[ShellRule, ...] = (
@@ -20,7 +20,9 @@ ALL_RULES: tuple[ShellRule, ...] = (
     *services.GIT_RULES,
     *services.DATABASE_RULES,
     *network.PUBLISHING_RULES,
+    *packages.PACKAGE_RULES,
     *services.INFRASTRUCTURE_RULES,
+    *machine.SYSTEM_SETTING_RULES,
     *machine.SECURITY_RULES,
     *base.HAZARD_RULES,
 )
