@@ -83,9 +83,9 @@ _TOOL_PROGRAMS = re.compile(r"-(?:toolexec|exec|overlay|vettool)[= ]['\"]?([^\s'
 _NODE_MODULES = re.compile(
     r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)[= ]['\"]?([^\s'\"]+)"
 )
-_INSPECTS = re.compile(r"--inspect\S*=(?!127\.|localhost|\d+(?:\s|$))")
+_INSPECTS = re.compile(r"--inspect\S{0,20}=(?!127\.|localhost|\d+(?:\s|$))")
 _RUBY_FILES = re.compile(r"(?:^|\s)-[rI]\s*((?:/|\./|\.\./|~)\S*)")
-_PERL_MODULES = re.compile(r"\s*(?:-?[MmIwWtTX][\w:=,/.~-]*\s*)*")
+_PERL_MODULES = re.compile(r"\s*(?:-?[MmIwWtTX][\w:=,/.~-]*(?:\s+|$))*")
 _COMPILER_FILES = re.compile(r"(?:-fplugin=|-wrapper\s+|-specs=|linker=|-B\s*)([/~.]\S+)")
 _DEBUGGERS = re.compile(r"0|(?:ipdb|pdb|pudb|bpdb|web_pdb|debugpy)(?:\.[\w.]+)?|")
 

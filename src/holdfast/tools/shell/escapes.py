@@ -84,6 +84,7 @@ _LLDB_OPTIONS = ("-o", "--one-line", "-O", "--one-line-before-file", "-k")
 
 
 def _debugger(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
+    part = run.excerpt
     given = _GDB_OPTIONS if run.program != "lldb" else _LLDB_OPTIONS
     commands = [after for word, after in pairwise(run.args) if word in given]
     commands += [
@@ -94,11 +95,11 @@ def _debugger(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
             commands += shell.files.get(run.paths.resolve(after), "").splitlines()
     for text in (*commands, *run.stdin.splitlines()):
         if (match := _GDB_COMMANDS.match(text)) is not None:
-            yield NestedScript(text=match[1].strip() or "sh", part=run.excerpt)
+            yield NestedScript(text=match[1].strip() or "sh", part=part)
         elif (match := _GDB_PIPES.match(text)) is not None:
-            yield NestedScript(text=match[1], part=run.excerpt)
+            yield NestedScript(text=match[1], part=part)
         elif (match := _GDB_CODE.match(text)) is not None:
-            yield NestedCode(text=match[1], part=run.excerpt)
+            yield NestedCode(text=match[1], part=part)
     if run.program == "gdb" and "--args" in run.args:
         yield NestedCommand(words=run.args[run.args.index("--args") + 1 :])
 
@@ -118,6 +119,7 @@ _VIM_SETTINGS = re.compile(
 
 
 def _vim(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
+    part = run.excerpt
     commands = [
         after for word, after in pairwise(run.args) if word in ("-c", "--cmd", "-S", "-u", "-s")
     ]
@@ -128,11 +130,11 @@ def _vim(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     for text in commands:
         for pattern, kind in ((_VIM_RUNS, NestedScript), (_VIM_CODE, NestedCode)):
             if (match := pattern.match(text)) is not None:
-                yield kind(text=match[1], part=run.excerpt)
+                yield kind(text=match[1], part=part)
                 break
         else:
             if (match := _VIM_SHELL.match(text)) is not None:
-                yield NestedScript(text=match[1] or "sh", part=run.excerpt)
+                yield NestedScript(text=match[1] or "sh", part=part)
             elif (match := _VIM_SETTINGS.match(text)) is not None and "/" in match[1]:
                 yield NestedCommand(words=(match[1], "-c", ":"))
 
@@ -186,7 +188,7 @@ def _apt(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
                 yield NestedScript(text=match[1], part=run.excerpt)
 
 
-_RPM_MACROS = re.compile(r"%\((.*)\)|%\{lua:(.*)\}", re.DOTALL)
+_RPM_MACROS = re.compile(r"%\((.{0,1000})\)|%\{lua:(.{0,1000})\}", re.DOTALL)
 
 
 def _rpm(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
@@ -254,7 +256,7 @@ def _tcl(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
             yield NestedScript(text=_TCL_CHANNELS.sub("", words), part=run.excerpt)
 
 
-_TEX_RUNS = re.compile(r"write18\s*\{([^}]*)\}|\\(?:input|include)\s*\{?\|\"?([^}\"]+)")
+_TEX_RUNS = re.compile(r"write18\s*\{([^}]{0,1000})\}|\\(?:input|include)\s*\{?\|\"?([^}\"]+)")
 
 
 def _tex(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:

@@ -224,27 +224,36 @@ _CONNECTS = re.compile(
 )
 _CONNECTS_BY_PATH = re.compile(r"/inet[46]?/(?:tcp|udp)/|/dev/(?:tcp|udp)/")
 _SPAWNS_SHELL = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
+# What sends a body; what asks for a page, which sends only what its address or its options contain;
+# and what code reads files or all settings with.
 _SENDS = re.compile(
-    r"\b(?:requests|httpx|session|client|axios|http|https|aiohttp|got|ky)\.(?:post|put|patch|request)\b"
-    r"|\burlopen\(|\.(?:storbinary|storlines|sendmail|send_message|sendall|send_file|sendto)\b"
-    r"|Net::HTTP(?:\.post|::Post|::Put)|HTTP::Tiny|LWP::UserAgent|\bfetch\(|\bhttps?\.get\b"
-    r"|file_get_contents\(\s*['\"]https?:|\bcurl_exec\b|HTTPS?Connection|\bsocket\.send\b|requests\.get\("
-    r"|RestClient\.|HTTParty\.|Faraday|io\.copy|paramiko|\.put_object|\.upload_file|fwrite\(\$s"
+    r"\b(?:requests|httpx|session|client|axios|http|https|aiohttp|got|ky)\.(?:post|put|patch)\b"
+    r"|\.(?:storbinary|storlines|sendmail|send_message|sendall|send_file|sendto|put_object)\b"
+    r"|Net::HTTP(?:\.post|::Post|::Put)|HTTP::Tiny|LWP::UserAgent|\bcurl_exec\b|\bsocket\.send\b"
+    r"|RestClient\.(?:post|put)|HTTParty\.(?:post|put)|\bio\.copy\b|\.upload_file|\bfwrite\(\$s"
+)
+_ASKS = re.compile(
+    r"\burlopen\(|\bfetch\(|\bhttps?\.(?:get|request)\b|\b(?:requests|httpx|axios)\.(?:get|request)\b"
+    r"|file_get_contents\(\s*['\"]https?:|HTTPS?Connection|Net::HTTP\.get|LWP::Simple"
+)
+_PASSES = re.compile(
+    r"[,(]\s*(?:data|files|json)\s*=|body\s*:|method\s*[:=]\s*['\"]?P|base64|b64|\.hex\(|urlencode"
+    r"|quote\(|encodeURI|btoa|JSON\.stringify\(process"
 )
 _GATHERS = re.compile(
-    r"\bopen\((?![^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax])|readFile|\bread_(?:text|bytes)\b|File\.(?:read|open|binread)|IO\.(?:read|binread)|<>|<STDIN>"
+    r"\bopen\((?![^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax])|readFile|\bread_(?:text|bytes)\b"
+    r"|(?:File|IO)\.(?:read|open|binread)|<>|<STDIN>|createReadStream|slurp|\bglob\b"
     r"|os\.environ(?!\s*(?:\[|\.get))|process\.env\b(?!\s*(?:\.|\[))|ENV\.to_h|%ENV\b|getenv\(\)"
-    r"|file_get_contents\(\s*['\"](?!https?:)|createReadStream|slurp|\bglob\b"
-)
-_OUTGOING = re.compile(
-    r"[,(]\s*(?:data|files|json)\s*=|body\s*:|method\s*:|\bmethod\s*=|\.post\b|\.put\b|Post|Put|stor|send"
-    r"|content\s*=>|base64|urlencode|quote\(|encodeURI|\?['\"]?\s*[.+]|['\"]\s*[.+]\s*\w|upload|put_object"
+    r"|file_get_contents\(\s*['\"](?!https?:)"
 )
 _SENDS_NAMED_FILE = re.compile(r"\.(?:upload_file\w*|storbinary|storlines|send_file)\b")
-_LOOPBACK = re.compile(r"(?:https?://|['\"])(?:localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
+_HOSTS = re.compile(
+    r"https?://(\[[^\]\s]{0,60}\]|[^/'\"\s:?]+)|['\"](localhost|(?:\d{1,3}\.){3}\d{1,3}|\[?::1\]?)['\"]"
+)
+_LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0")
 _WALKS = re.compile(
     r"\b(?:glob\.i?glob|os\.walk|os\.listdir|os\.scandir|os\.fwalk|readdirSync|readdir|Dir\.glob|Dir\.each_child"
-    r"|Dir\.children|Dir\.entries|Find\.find|globSync|scandir|filepath\.Walk|opendir\([^,]*,|glob)\s*[(\s]+(?:Path\(\s*)?"
+    r"|Dir\.children|Dir\.entries|Find\.find|globSync|scandir|filepath\.Walk|opendir\([^,\n]{0,40},|glob)\s*[(\s]+(?:Path\(\s*)?"
     r"|\bDir\[\s*"
 )
 _WALKED_PATHS = re.compile(
@@ -371,11 +380,13 @@ def _code_hazards(text: str) -> Iterator[Hazard]:
 
 def _sends_files(text: str) -> bool:
     """Whether it reads files or all settings, and sends something to another machine."""
-    if _SENDS.search(text) is None or _LOOPBACK.search(text) is not None:
+    sends = _SENDS.search(text) is not None
+    if not sends and (_ASKS.search(text) is None or _PASSES.search(text) is None):
         return False
-    if _SENDS_NAMED_FILE.search(text) is not None:
-        return True
-    return _GATHERS.search(text) is not None and _OUTGOING.search(text) is not None
+    if _SENDS_NAMED_FILE.search(text) is None and _GATHERS.search(text) is None:
+        return False
+    hosts = [match[1] or match[2] for match in _HOSTS.finditer(text)]
+    return not hosts or not all(_LOOPBACK.fullmatch(host) for host in hosts)
 
 
 def _runs_what_it_wrote(text: str) -> bool:
@@ -387,7 +398,7 @@ def _runs_what_it_wrote(text: str) -> bool:
     ]
     written += [
         _unquoted(literal)
-        for match in re.finditer(r"urlretrieve\([^,]*,\s*", text)
+        for match in re.finditer(r"urlretrieve\([^,\n]{0,400},\s*", text)
         if (literal := _LITERAL.match(text, match.end())) is not None
     ]
     commands = [" ".join(_arguments(text, match.end())) for match in _RUNS.finditer(text)]

@@ -98,7 +98,7 @@ _READERS = frozenset((
 _MAYBE_SECRET = re.compile(
     r"shadow|sudoers|id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:ssh|gnupg|aws|netrc|pgpass|kube|docker|azure"
     r"|git-credentials|npmrc|pypirc|password-store)(?m:/|$)|\.config/(?:gcloud|gh|op|rclone|doctl)"
-    r"|run/secrets|/proc/\d*\w*/(?:environ|mem)|_history(?m:$)|keyrings|Login Data|wallet\.dat"
+    r"|run/secrets|/proc/\w+/(?:environ|mem)|_history(?m:$)|keyrings|Login Data|wallet\.dat"
 )
 # fmt: off
 _NAMES_ONLY = frozenset((

@@ -2,7 +2,7 @@
 program with known words."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -124,7 +124,8 @@ class Assignments:
             outer, self._context.shell = self._context.shell, self._context.shell.copy()
             self._context.walk_nested_script(found.text, part=part)
             self._context.shell = outer
-            check_escapes(self._context, before, part)
+            for hazard in escapes(islice(self._context.programs, before, None)):
+                self._context.add_hazard(hazard, part)
 
 
 def _variable_name(node: "Node") -> str:
@@ -135,14 +136,14 @@ def _variable_name(node: "Node") -> str:
 _TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/")
 
 
-def check_escapes(context: AssignmentContext, since: int, part: str) -> None:
-    """Add the hazards of programs that another one starts: a shell that reads from a terminal, and
-    a file where others may have put it."""
-    for run in islice(context.programs, since, None):
+def escapes(started: Iterable[ProgramCall]) -> Iterator[Hazard]:
+    """The hazards of programs that another one starts: a shell that reads from a terminal, and a
+    file where others may have put it."""
+    for run in started:
         if run.program in SHELLS and reads_terminal(run):
-            context.add_hazard(Hazard.ESCAPED_SHELL, part)
+            yield Hazard.ESCAPED_SHELL
         elif run.called_as.startswith(_TEMPORARY_FOLDERS):
-            context.add_hazard(Hazard.FOREIGN_PROGRAM, part)
+            yield Hazard.FOREIGN_PROGRAM
 
 
 _OUTPUT_OPERATORS = (">", ">>", "&>", "&>>", ">|", ">&")
@@ -478,7 +479,8 @@ class CommandCalls:
             return self._analyse_one(inner, run)
         before = len(self._context.programs)
         out = self._analyse_one(inner, run)
-        check_escapes(self._context, before, run.excerpt)
+        for hazard in escapes(islice(self._context.programs, before, None)):
+            self._context.add_hazard(hazard, run.excerpt)
         return out
 
     def _analyse_one(self, inner: Nested, run: ProgramCall) -> str:

@@ -82,32 +82,19 @@ class StatementWalker:
         self, context: StatementContext, calls: CommandCalls, assignments: Assignments
     ) -> None:
         self._context = context
+        self._calls = calls
         self._assignments = assignments
-        self._handlers: dict[str, Callable[[Node, str], str]] = {
-            "command": calls.command,
-            "pipeline": self._pipe,
-            "redirected_statement": self._redirected,
-            "variable_assignment": self._assign,
-            "variable_assignments": self._assign,
-            "declaration_command": self._assign,
-            "subshell": self._subshell,
-            "function_definition": self._define,
-            "list": self._list,
-            "for_statement": self._for,
-            "while_statement": self._while,
-            "c_style_for_statement": self._while,
-            **dict.fromkeys(_WORD_NODES, self._word),
-            **dict.fromkeys(_BRANCH_NODES, self._branches),
-            **dict.fromkeys(_SEQUENCE_NODES, self._sequence),
-        }
 
     def walk(self, node: "Node", stdin: str) -> str:
         """Walk any statement and return its output, as far as it is known."""
-        walk = self._handlers.get(node.type)
+        walk = _STATEMENTS.get(node.type)
         if walk is not None:
-            return walk(node, stdin)
+            return walk(self, node, stdin)
         self._context.words.run_substitutions(node)
         return ""
+
+    def _command(self, node: "Node", stdin: str) -> str:
+        return self._calls.command(node, stdin)
 
     def _assign(self, node: "Node", stdin: str) -> str:
         self._assignments.assign(node)
@@ -199,6 +186,26 @@ class StatementWalker:
         if name is not None and body is not None:
             self._context.shell.functions[self._context.words.text(name)] = body
         return ""
+
+
+# Once for all walkers: there is one for each command.
+_STATEMENTS: dict[str, Callable[[StatementWalker, "Node", str], str]] = {
+    "command": StatementWalker._command,
+    "pipeline": StatementWalker._pipe,
+    "redirected_statement": StatementWalker._redirected,
+    "variable_assignment": StatementWalker._assign,
+    "variable_assignments": StatementWalker._assign,
+    "declaration_command": StatementWalker._assign,
+    "subshell": StatementWalker._subshell,
+    "function_definition": StatementWalker._define,
+    "list": StatementWalker._list,
+    "for_statement": StatementWalker._for,
+    "while_statement": StatementWalker._while,
+    "c_style_for_statement": StatementWalker._while,
+    **dict.fromkeys(_WORD_NODES, StatementWalker._word),
+    **dict.fromkeys(_BRANCH_NODES, StatementWalker._branches),
+    **dict.fromkeys(_SEQUENCE_NODES, StatementWalker._sequence),
+}
 
 
 _MARKER_HAZARDS = {
