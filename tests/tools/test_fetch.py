@@ -1,7 +1,6 @@
 """The fetch tool: a page becomes text, and no private address is reached."""
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -9,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.net import IpAddress, is_public
+from holdfast.core.net import IpAddress
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.text.html import decode_page, html_to_text
 from holdfast.core.turns.tool import ToolContext, ToolFailed
@@ -193,27 +192,6 @@ async def test_the_address_judged_is_the_address_connected_to(
 async def test_an_invalid_web_address_is_refused(context: ToolContext, url: str) -> None:
     with pytest.raises(ToolFailed):
         await FetchTool(EgressPolicy, seconds=5).run(context, {"url": url})
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.216.34", True),
-        ("2606:2800:220:1::1", True),
-        ("64:ff9b::5db8:d822", True),
-        ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::", False),
-        ("::ffff:10.0.0.1", False),
-        ("100.64.0.1", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::", False),
-        ("ff02::1", False),
-        ("fec0::1", False),
-    ],
-)
-def test_which_addresses_are_public(address: str, public: bool) -> None:
-    assert is_public(ipaddress.ip_address(address)) is public
 
 
 def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not() -> None:

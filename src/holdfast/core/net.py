@@ -14,24 +14,46 @@ AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as returned by a res
 PRIVATE_ADDRESS_REFUSED = "is a private address, which is off limits"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all public IPv6 addresses, wrappers aside
+
+# Addresses that `ipaddress` calls global, at least in some version of Python.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # the metadata and agent service of Azure
+        "192.0.0.0/24",  # IETF protocols; Oracle's metadata service is 192.0.0.192
+        "192.88.99.0/24",  # the former relays of 6to4
+        "2001::/23",  # IETF protocols
+        "2001:db8::/32",  # documentation, as is the next
+        "3fff::/20",
+    )
+)
 
 Socket = TypeVar("Socket")
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether the address is public. An IPv4 address that is wrapped in an IPv6 one is
-    unwrapped."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address.teredo is not None:
-            inner = address.teredo[1]
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(inner)
-        if address.is_site_local:
-            return False
+    """Whether the address is public: not private, not for a special purpose, and no metadata
+    service of a cloud. An IPv6 address that carries IPv4 ones is judged by all of these."""
+    if inner := embedded_addresses(address):
+        return all(is_public(each) for each in inner)
+    if address.version == 6 and address not in _GLOBAL_UNICAST:
+        return False
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def embedded_addresses(address: IpAddress) -> tuple[ipaddress.IPv4Address, ...]:
+    """The IPv4 addresses that packets to an IPv6 address reach; none if it carries none."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return ()
+    if address.teredo is not None:
+        return address.teredo  # the server, which sees the packets first, and the client
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and address in _NAT64:
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return () if inner is None else (inner,)
 
 
 def parse_ip(host: str) -> IpAddress | None:

@@ -29,10 +29,10 @@ from holdfast.core.net import (
     PRIVATE_ADDRESS_REFUSED,
     AddressPolicy,
     host_refusal,
-    is_public,
     normalize_host,
     parse_ip,
 )
+from holdfast.system.addresses import is_external
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class EgressPolicy:
         *,
         web: Callable[[], WebSettings] = WebSettings,
         record: Callable[[HostContact], Awaitable[None]] = _record_nothing,
-        is_allowed: AddressPolicy = is_public,
+        is_allowed: AddressPolicy = is_external,
         resolve: Resolver | None = None,
     ) -> None:
         self._web, self._record, self._resolve = web, record, resolve or _Lookups()

@@ -18,11 +18,12 @@ from holdfast.core.errors import (
     SendRejected,
     Throttled,
 )
-from holdfast.core.net import AddressPolicy, guarded_socket_factory, is_public
+from holdfast.core.net import AddressPolicy, guarded_socket_factory
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret, mask_passwords
 from holdfast.platforms.webhook.plugin import USER_AGENT, WebhookSettings
 from holdfast.platforms.webhook.signatures import standard_headers
+from holdfast.system.addresses import is_external
 
 _CONNECT_TIMEOUT = 10.0  # seconds to establish a connection
 _PING_TIMEOUT = 10.0  # seconds to wait for the response to a ping
@@ -158,7 +159,7 @@ def create_client(
     return WebhookClient(
         settings.url,
         secrets.get("secret"),
-        is_allowed_address=(lambda _: True) if settings.allow_private else is_public,
+        is_allowed_address=(lambda _: True) if settings.allow_private else is_external,
         timeout=settings.timeout,
         clock=clock,
     )

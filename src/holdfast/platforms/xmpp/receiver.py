@@ -32,7 +32,7 @@ from holdfast.core.messages.source import (
     Quote,
     Source,
 )
-from holdfast.core.net import guarded_socket_factory, is_public
+from holdfast.core.net import guarded_socket_factory
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.platforms.inbound import EventBuffer, backoff_delays, read_body
@@ -45,6 +45,7 @@ from holdfast.platforms.xmpp.archive import (
 )
 from holdfast.platforms.xmpp.events import StanzaRejected, XmppMessage, bare_jid, resource_of
 from holdfast.platforms.xmpp.rooms import XmppRoom, room_of
+from holdfast.system.addresses import is_external
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +199,9 @@ class HttpSessions:
 
 @asynccontextmanager
 async def open_http_sessions() -> AsyncIterator[HttpSessions]:
-    guarded = aiohttp.TCPConnector(socket_factory=guarded_socket_factory(is_public, socket.socket))
+    guarded = aiohttp.TCPConnector(
+        socket_factory=guarded_socket_factory(is_external, socket.socket)
+    )
     async with (
         aiohttp.ClientSession() as any_host,
         aiohttp.ClientSession(connector=guarded) as public,
