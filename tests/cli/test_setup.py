@@ -72,6 +72,21 @@ def test_a_right_key_is_tried_and_written_for_its_owner_alone(
     assert ((home / "holdfast.toml").read_text(), (home / ".env").read_text()) == before
 
 
+def test_a_key_for_another_machine_is_not_set_up_over_plain_http(cli: Cli, home: Path) -> None:
+    """And a choice ends the permission that was given for an earlier address."""
+    model = ["--name", "m1", "--no-test"]
+    plain = ["setup", "--provider", "openai", "--base-url", "http://10.0.0.9/v1", *model]
+    refused = cli(*plain, OPENAI_API_KEY=KEY)
+    assert refused.returncode == exit_codes.FAILED
+    assert "allow_unencrypted = true" in refused.stderr
+    assert not (home / "holdfast.toml").exists()
+    home.mkdir(exist_ok=True)
+    (home / "holdfast.toml").write_text("[model]\nallow_unencrypted = true\n")
+    encrypted = [each.replace("http:", "https:") for each in plain]
+    assert cli(*encrypted, OPENAI_API_KEY=KEY).returncode == 0
+    assert "allow_unencrypted" not in (home / "holdfast.toml").read_text()
+
+
 def test_a_wrong_key_writes_nothing_and_says_what_to_do(
     cli: Cli, home: Path, provider: ModelProcess
 ) -> None:

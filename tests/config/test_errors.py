@@ -88,6 +88,21 @@ def test_an_unknown_language_names_those_there_are(refusal: Refusal) -> None:
     assert 'allowed:  "en", ' in message and '"en-XA", or "" for English' in message
 
 
+@pytest.mark.parametrize("table", ["[model]", "[[model.fallbacks]]"])
+def test_a_key_for_another_machine_is_refused_over_plain_http(
+    refusal: Refusal, tmp_path: Path, table: str
+) -> None:
+    toml = f'{table}\nprovider = "openai"\napi_key = "env:K"\nbase_url = "http://10.0.0.9/v1"\n'
+    message = refusal(toml, {"K": "sk-0123456789"})
+    assert "base_url would send the key to another machine without encryption" in message
+    assert "line 4" in message and "allow_unencrypted = true" in message
+    assert "sk-0123456789" not in message
+    (tmp_path / "holdfast.toml").write_text(f"{toml}allow_unencrypted = true\n")
+    load(tmp_path, {"K": "sk-0123456789"})
+    (tmp_path / "holdfast.toml").write_text(toml.replace('api_key = "env:K"\n', ""))
+    load(tmp_path, {})
+
+
 def test_a_fallback_without_its_provider_is_found_in_its_own_table(refusal: Refusal) -> None:
     toml = '[[model.fallbacks]]\nprovider = "demo"\n\n[[model.fallbacks]]\nname = "x"\n'
     message = refusal(toml)

@@ -6,9 +6,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
+from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
 from holdfast.core.secrets import Secret
+from holdfast.models.fallback import model_targets
 from holdfast.models.local.server import find_model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import CallLimits, InvalidTarget, ModelTarget, make_target
@@ -77,6 +79,41 @@ def test_a_key_is_stripped_and_invalid_characters_are_refused() -> None:
         assert nonsense not in str(refused.value)
 
 
+ON_THE_WAY = [
+    "http://models.lan:8080/v1", "HTTP://models.lan/v1", "http://192.168.1.5/v1",
+    "http://[fd00::5]:8000/v1", "http://localhost.example.org/v1", "http://0.0.0.0/v1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ON_THE_WAY)
+def test_a_key_is_not_sent_readable_to_another_machine(address: str) -> None:
+    """Also for a fallback, whose own permission counts."""
+    settings = ModelSettings(provider=Provider.LOCAL, base_url=address, api_key="env:K")
+    with pytest.raises(InvalidTarget, match="allow_unencrypted = true") as raised:
+        make_target(settings, api_key=KEY)
+    assert KEY.reveal() not in str(raised.value)
+    assert make_target(replace(settings, allow_unencrypted=True), api_key=KEY).api_key == KEY
+    assert make_target(settings, api_key=None).api_key is None, "without a key nothing is lost"
+
+    fallback = FallbackModel(provider=Provider.OPENAI, base_url=address, api_key="env:K")
+    first = ModelSettings(provider=Provider.DEMO, allow_unencrypted=True, fallbacks=(fallback,))
+    secrets = {"model.fallbacks[0].api_key": KEY}
+    with pytest.raises(InvalidTarget, match="allow_unencrypted"):
+        model_targets(first, secrets=secrets)
+    permitted = replace(first, fallbacks=(replace(fallback, allow_unencrypted=True),))
+    assert model_targets(permitted, secrets=secrets)[1].api_key == KEY
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://127.0.0.1:1/v1", "http://127.9.9.9/v1", "http://[::1]:1/v1", "http://localhost:1/v1",
+     "http://api.localhost/v1", "http://[::ffff:127.0.0.1]/v1", "https://models.lan/v1"],
+)  # fmt: skip
+def test_a_key_may_be_sent_encrypted_or_to_this_machine(address: str) -> None:
+    settings = ModelSettings(provider=Provider.LOCAL, base_url=address, api_key="env:K")
+    assert make_target(settings, api_key=KEY).api_key == KEY
+
+
 def test_limits_and_retries_come_from_the_settings() -> None:
     settings = ModelSettings(
         provider=Provider.DEMO,
@@ -95,10 +132,10 @@ def test_limits_and_retries_come_from_the_settings() -> None:
     ("settings", "mode"),
     [
         (ModelSettings(provider=Provider.OPENAI), ApiMode.RESPONSES),
-        (ModelSettings(provider=Provider.OPENAI, base_url="http://x/v1"), ApiMode.CHAT_COMPLETIONS),
+        (ModelSettings(provider=Provider.OPENAI, base_url="https://x"), ApiMode.CHAT_COMPLETIONS),
         (ModelSettings(provider=Provider.ANTHROPIC), ApiMode.ANTHROPIC_MESSAGES),
         (ModelSettings(provider=Provider.OPENROUTER), ApiMode.CHAT_COMPLETIONS),
-        (ModelSettings(provider=Provider.LOCAL, base_url="http://x/v1"), ApiMode.CHAT_COMPLETIONS),
+        (ModelSettings(provider=Provider.LOCAL, base_url="https://x/v1"), ApiMode.CHAT_COMPLETIONS),
         (ModelSettings(provider=Provider.OPENAI, api_mode=ApiMode.CHAT_COMPLETIONS),
          ApiMode.CHAT_COMPLETIONS),
     ],

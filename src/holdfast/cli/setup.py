@@ -430,6 +430,7 @@ def _patch_config(path: Path, before: str, choice: ModelSetup) -> str:
         "api_mode": None,  # the old provider's may not fit the new one
         "base_url": settings.base_url or None,
         "api_key": settings.api_key or None,
+        "allow_unencrypted": None,  # it was meant for the old address
     }
     try:
         return patch_table(before, "model", values)

@@ -269,6 +269,7 @@ def _check_model(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackM
             ),
         )
     _check_key_given(raw, path, model)
+    _check_key_encrypted(raw, path, model)
 
 
 def _check_key_given(raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
@@ -282,6 +283,30 @@ def _check_key_given(raw: RawConfig, path: KeyPath, model: ModelSettings | Fallb
         fix=N_('write api_key = "env:{variable}" and set {variable} in the .env file of the home'),
         provider=model.provider,
         variable=variable,
+    )
+
+
+def _check_key_encrypted(
+    raw: RawConfig, path: KeyPath, model: ModelSettings | FallbackModel
+) -> None:
+    if not model.api_key or not model.base_url or model.allow_unencrypted:
+        return
+    from holdfast.core.net import is_readable_on_the_way  # noqa: PLC0415 - few have an own server
+
+    if not is_readable_on_the_way(model.base_url):
+        return
+    raise raw.error(
+        (*path, "base_url"),
+        N_(
+            "{key} would send the key to another machine without encryption, for everyone on the"
+            " network to read"
+        ),
+        value=model.base_url,
+        fix=N_(
+            "use https://, or remove api_key if the server needs none; to send it all the same,"
+            " set {permission} = true"
+        ),
+        permission="allow_unencrypted",
     )
 
 

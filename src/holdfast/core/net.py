@@ -4,6 +4,7 @@ import errno
 import ipaddress
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from holdfast.core.config.settings import WebSettings
 
@@ -94,6 +95,19 @@ def host_matches(host: str, pattern: str) -> bool:
         domain = normalize_host(pattern[2:])
         return host == domain or host.endswith(f".{domain}")
     return host == normalize_host(pattern)
+
+
+def is_readable_on_the_way(url: str) -> bool:
+    """Whether others on the network can read a request to this URL: it is not encrypted, and leaves
+    this machine."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    address = parse_ip(host)
+    if address is None:
+        is_local = f".{host}".endswith(".localhost")
+    else:
+        is_local = all(each.is_loopback for each in embedded_addresses(address) or (address,))
+    return parts.scheme != "https" and not is_local
 
 
 class AddressRefused(OSError):

@@ -159,5 +159,6 @@ def _fallback_settings(fallback: FallbackModel, settings: ModelSettings) -> Mode
         api_mode=fallback.api_mode,
         base_url=fallback.base_url,
         api_key=fallback.api_key,
+        allow_unencrypted=fallback.allow_unencrypted,
         fallbacks=(),
     )

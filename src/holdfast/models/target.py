@@ -92,12 +92,15 @@ def make_target(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarg
     no call could succeed.
     """
     provider = settings.provider
+    base_url, key = _base_url(settings), _checked_key(settings, api_key)
+    if key is not None and base_url and not settings.allow_unencrypted:
+        _check_encrypted(base_url)
     return ModelTarget(
         provider=provider,
         name=model_name(settings),
         api_mode=settings.api_mode or _default_mode(settings),
-        base_url=_base_url(settings),
-        api_key=_checked_key(settings, api_key),
+        base_url=base_url,
+        api_key=key,
         key_reference=settings.api_key,
         limits=CallLimits(
             connect=settings.connect_timeout,
@@ -146,6 +149,22 @@ def _is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _check_encrypted(base_url: str) -> None:
+    """Raise if a key would go to this address readable for others: no caller may send one there,
+    wherever its settings are from."""
+    if base_url.startswith("https:"):
+        return
+    from holdfast.core.net import is_readable_on_the_way  # noqa: PLC0415 - few have an own server
+
+    if is_readable_on_the_way(base_url):
+        raise InvalidTarget(
+            "model.base_url: {base_url} would get the key without encryption, for everyone on the "
+            "network to read. Use https://, or set allow_unencrypted = true beside it in "
+            "holdfast.toml.",
+            base_url=base_url,
+        )
 
 
 def _checked_key(settings: ModelSettings, api_key: Secret | None) -> Secret | None:

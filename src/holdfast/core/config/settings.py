@@ -121,6 +121,7 @@ class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     api_mode: ApiMode | None = None
     base_url: str = ""
     api_key: str = ""
+    allow_unencrypted: bool = False
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +130,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     api_mode: ApiMode | None = None  # None: the provider's own
     base_url: str = ""  # "": the provider's own
     api_key: str = ""  # a reference: "env:NAME" or "file:path"
+    allow_unencrypted: bool = False  # the key may go to another machine over http://
     fallbacks: tuple[FallbackModel, ...] = ()
     discover: tuple[str, ...] = LOCAL_SERVERS  # where "auto" looks for a server; []: nowhere
     connect_timeout: Seconds = 10
