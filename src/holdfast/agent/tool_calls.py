@@ -112,6 +112,7 @@ async def _call_output(agent: Agent, turn: TurnPort, call: ToolCall) -> ToolOutp
     context = ToolContext(
         session_id=turn.session_id,
         principal=turn.principal,
+        memory_owner=turn.memory_owner,
         call_id=call.id,
         sandbox=turn.sandbox,
         workspace=turn.workspace,

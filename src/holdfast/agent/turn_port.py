@@ -22,6 +22,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.people.memory import OwnerId
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.retry import STEP_RETRY
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
@@ -66,6 +67,11 @@ class TurnPort(Protocol):
     def turn_id(self) -> TurnId: ...
     @property
     def principal(self) -> PrincipalId: ...
+    @property
+    def memory_owner(self) -> OwnerId | None:
+        """The owner of the notes, if it is not that of the session."""
+        ...
+
     @property
     def sandbox(self) -> Sandbox: ...
     @property

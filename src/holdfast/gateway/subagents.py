@@ -21,6 +21,7 @@ from holdfast.core.messages.events import MessageEnded, ToolStarted
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Source
 from holdfast.core.messages.transcript import AssistantMessage
+from holdfast.core.people.memory import OwnerId, row_memory_owner
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
@@ -272,6 +273,7 @@ class DelegationRequester(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_session: SessionId
     chat: Source
     message_id: str
+    memory_owner: OwnerId
 
 
 def delegation_requester(
@@ -288,6 +290,7 @@ def delegation_requester(
         sandbox_session=parent.sandbox_session if parent else session_id,
         chat=parent.chat if parent else inbound.source,
         message_id=parent.message_id if parent else inbound.message_id,
+        memory_owner=row_memory_owner(row),
     )
 
 
@@ -429,6 +432,7 @@ class DelegateService:
             model=model,
             chat=requester.chat,
             message_id=requester.message_id,
+            memory_owner=requester.memory_owner,
         )
         event_id = f"{call_id}.{index}"
         return Inbound(

@@ -119,7 +119,11 @@ def test_a_shared_thread_has_notes_of_its_own() -> None:
     assert owners(build_session_key(thread)) == {f"place:{build_session_key(thread)}"}
     shared = build_session_key(group, group_sessions_per_user=False)
     assert owners(shared) == {f"place:{shared}"}
-    assert memory_owner(build_session_key(group), ann) == f"person:{ann}"
+    own = build_session_key(group)
+    assert memory_owner(own, ann) == f"place:{own}" and own.endswith(":ann")
+    assert memory_owner(own, PrincipalId("web:owner")) == f"place:{own}", "the operator, there"
+    assert memory_owner(SessionKey("x:default:dm:c:"), ann) == f"person:{ann}"
+    assert memory_owner(SessionKey("web:default:dm:c:"), PrincipalId("web:owner")) == OWNER
 
 
 async def test_personal_notes_are_not_shown_in_a_shared_thread(harness: GatewayHarness) -> None:

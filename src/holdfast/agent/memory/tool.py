@@ -13,7 +13,7 @@ from holdfast.core.people.memory import (
     OwnerId,
     memory_owner,
 )
-from holdfast.core.ports.store_queries import GetSession, GetSubagent
+from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -53,7 +53,7 @@ class MemoryTool:
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         asked = decode(MemoryArguments, arguments)
-        owner = await self._owner(context)
+        owner = context.memory_owner or await self._session_owner(context)
         if asked.action == "list":
             lines = [*format_notes(await self._notes.notebook(owner))]
             return ToolOutput(text="\n".join(lines) or "No notes yet.")
@@ -66,16 +66,10 @@ class MemoryTool:
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None
 
-    async def _owner(self, context: ToolContext) -> OwnerId:
-        """The owner of the conversation's notes. A subagent writes into the notes of the
-        conversation that it works for."""
-        store = self._notes.store
-        subagent = await store.read(GetSubagent(session_id=context.session_id))
-        session = await store.read(
-            GetSession(
-                session_id=context.session_id if subagent is None else subagent.sandbox_session
-            )
-        )
+    async def _session_owner(self, context: ToolContext) -> OwnerId:
+        """By the route that opened the session: a conversation of a group that one person goes on
+        with elsewhere can go back there."""
+        session = await self._notes.store.read(GetSession(session_id=context.session_id))
         if session is None:
             raise ToolFailed("This conversation is not stored, so nothing can be noted in it.")
         return memory_owner(session.route, context.principal)

@@ -191,6 +191,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     silent: bool = False
     limit: float = 0.0
     asked_in: SessionId | None = None  # the conversation whose people are asked for approval
+    memory_owner: str = ""  # "": that of the session
 
     def is_silent_reply(self, answer: str) -> bool:
         return self.silent and answer.strip().strip("`*_.").upper() in (

@@ -11,30 +11,54 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.messages.source import ChatType, parse_route
+from holdfast.core.jobs.job import JobId
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.source import ChatType, build_session_key, parse_route
 from holdfast.core.messages.transcript import Message
 from holdfast.core.ports.command import Command, Scope, person_scope
 
-OwnerId = NewType("OwnerId", str)  # "person:…", or "place:…" for a shared chat
+OwnerId = NewType("OwnerId", str)  # "person:…", "place:…" for a group, or "job:…"
 
 _OPERATOR_PLATFORMS = frozenset({"api", "web"})  # who has the gateway's own token is its owner
 _MAX_NAME_LENGTH, _PREFIX_LENGTH = 256, 160  # characters of a name, and those kept of a longer one
-_PARTS_WITH_USER = 6  # parts of a route that names a person
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _FENCE = re.compile(r"<(?=\s*/?\s*(?:notes|memory)\b)", re.IGNORECASE)
 
 
 def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
-    """The owner of a session's memory: its person, or the chat if several people share the session,
-    so that personal notes are not shown to others."""
+    """The owner of a session's memory: its person where only that person reads the answers, and
+    the place elsewhere. In a group, that is the group, or what it is to one person of it if each
+    has a session of their own: the others read the answers all the same."""
     platform, _, kind, _ = parse_route(route)
+    if platform not in _OPERATOR_PLATFORMS and kind is not ChatType.DM:
+        return OwnerId(f"place:{_encode_bounded(route)}")
     # Also in a run of their job.
     if platform in _OPERATOR_PLATFORMS or principal.partition(":")[0] in _OPERATOR_PLATFORMS:
         return OwnerId("person:owner")
-    if kind is ChatType.DM or len(route.split(":")) >= _PARTS_WITH_USER:
-        return OwnerId(f"person:{_encode_bounded(principal)}")
-    return OwnerId(f"place:{_encode_bounded(route)}")
+    return OwnerId(f"person:{_encode_bounded(principal)}")
+
+
+def assigned_memory_owner(row: InboxRow) -> OwnerId | None:
+    """The owner of memory that is in the message itself: the run of a job has the one that fits to
+    its destination, and a subagent that of the conversation that it works for. None: there is none;
+    it is that of the session."""
+    subagent, run = row.inbound.subagent, row.inbound.run
+    if subagent is not None:
+        by_chat = memory_owner(build_session_key(subagent.chat), row.principal)
+        return OwnerId(subagent.memory_owner) if subagent.memory_owner else by_chat
+    return OwnerId(run.memory_owner) if run is not None and run.memory_owner else None
+
+
+def row_memory_owner(row: InboxRow) -> OwnerId:
+    """The owner of the memory of the turn that this message begins."""
+    return assigned_memory_owner(row) or memory_owner(row.route, row.principal)
+
+
+def job_memory_owner(job_id: JobId) -> OwnerId:
+    """The owner of the memory of a job that answers in another chat than the one in which it was
+    created: who reads there is not known."""
+    return OwnerId(f"job:{job_id}")
 
 
 def _encode_bounded(name: str) -> str:

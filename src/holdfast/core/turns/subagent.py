@@ -51,6 +51,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None  # the model that was chosen there
     chat: Source  # the chat of the people that it works for
     message_id: str  # their last message there
+    memory_owner: str = ""  # of that conversation; "": stored by an earlier version
 
 
 class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from holdfast.core.messages.transcript import CallRecovery, Image, ToolOutcome
 if TYPE_CHECKING:
     from holdfast.core.jobs.job import JobPort
     from holdfast.core.messages.outbox import MessageSender
+    from holdfast.core.people.memory import OwnerId
     from holdfast.core.ports.sandbox import Sandbox
     from holdfast.core.turns.subagent import Delegation
 
@@ -51,6 +52,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     call_id: CallId
     sandbox: "Sandbox"
     workspace: SessionId | None = None  # whose workspace is used; None: the session's own
+    memory_owner: "OwnerId | None" = None  # of its notes; None: that of the session
     delegation: "Delegation | None" = None  # None: this call can have no subagents
     jobs: "JobPort | None" = None  # None: this call can have no jobs
     sender: "MessageSender | None" = None  # None: this call can give no files to people

@@ -17,7 +17,7 @@ from holdfast.agent.prompt import (
     signature_for_toolsets,
 )
 from holdfast.core.config.settings import Settings
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import is_shared
 from holdfast.core.ports.runtime import Clock, ModelClient
@@ -32,8 +32,8 @@ from holdfast.tools.registry import Toolbox
 LeaseModel = Callable[[str | None], ModelClient]
 """Leases a model client: for the configured model, or for the one that a session chose instead."""
 
-LoadMemory = Callable[[], Awaitable[str]]
-"""Loads the memory text for the prompt of a session."""
+LoadMemory = Callable[[SessionKey | None], Awaitable[str]]
+"""Loads the memory text for the prompt of a session; gets the route that opened a stored one."""
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class AgentFactory:
                     toolbox=toolbox,
                     instructions=settings.instructions,
                     request=instructions,
-                    memory=await memory() if memory else "",
+                    memory=await memory(row.route if row else None) if memory else "",
                     identity=profile.identity,
                 )
         return Agent(

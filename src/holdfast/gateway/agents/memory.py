@@ -11,7 +11,7 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.provider_guard import ProviderGuard, ProviderLimits
 from holdfast.core.config.settings import Settings
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.transcript import Message, NoteMessage
 from holdfast.core.people.memory import (
@@ -22,7 +22,7 @@ from holdfast.core.people.memory import (
     PendingMemorySync,
     SessionEnd,
     fence_text,
-    memory_owner,
+    row_memory_owner,
     strip_invisible,
 )
 from holdfast.core.ports.command import Committed
@@ -98,12 +98,17 @@ class MemoryManager:
         """Record that the session has an agent, so that providers are notified of its end. The
         write is queued and not awaited."""
         if self._has_hook(MemoryHook.ON_SESSION_END) or self._has_hook(MemoryHook.ON_PRE_COMPACT):
-            owner = memory_owner(row.route, row.principal)
+            owner = row_memory_owner(row)
             self._store.write(EnableMemory(session_id=session_id, owner=owner))
 
-    async def prompt_block(self, session_id: SessionId, row: InboxRow) -> str:
+    async def prompt_block(
+        self, session_id: SessionId, row: InboxRow, *, opened_by: SessionKey | None
+    ) -> str:
         """The part of the prompt that comes from memory, added before the prompt is frozen; `row`
-        begins the session's first turn."""
+        begins the session's first turn, or one for which it is built again. A session of a group
+        that its person resumed elsewhere keeps the notes of the group, where it can go back."""
+        if opened_by is not None:
+            row = msgspec.structs.replace(row, route=opened_by)
         subject = _subject(session_id, row)
         return "\n\n".join(
             await self._ask_providers(
@@ -136,7 +141,7 @@ class MemoryManager:
         if end.answer is None or rows[0].inbound.subagent is not None:
             return end
         names = tuple(one.name for one in self._providers if one.wants(MemoryHook.SYNC_TURN))
-        owner = memory_owner(rows[-1].route, rows[-1].principal)
+        owner = row_memory_owner(rows[-1])
         if self.notes.is_off(owner):
             return end
         return msgspec.structs.replace(end, memory=PendingMemorySync(owner=owner, providers=names))
@@ -297,4 +302,4 @@ class MemoryManager:
 
 
 def _subject(session_id: SessionId, row: InboxRow) -> MemorySubject:
-    return MemorySubject(session_id=session_id, owner=memory_owner(row.route, row.principal))
+    return MemorySubject(session_id=session_id, owner=row_memory_owner(row))

@@ -100,7 +100,11 @@ class SessionAgents:
             signature=self._factory.signature_for(first),
             fresh=fresh,
             instructions=first.inbound.instructions,
-            memory=None if subagent else lambda: self.memory.prompt_block(session_id, first),
+            memory=(
+                None
+                if subagent
+                else lambda route: self.memory.prompt_block(session_id, first, opened_by=route)
+            ),
             toolsets=first.inbound.toolsets,
             subagent=subagent,
         )

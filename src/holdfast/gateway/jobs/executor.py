@@ -8,10 +8,11 @@ from typing import Protocol
 from holdfast.core.config.settings import route_of
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.jobs.job import (
     JOBS_ACCOUNT,
     SILENT_REPLY,
+    Job,
     JobId,
     OverlapPolicy,
     RunPlan,
@@ -24,6 +25,7 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxRow
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Source
+from holdfast.core.people.memory import OwnerId, job_memory_owner, memory_owner
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
@@ -39,7 +41,7 @@ from holdfast.core.sessions.session import CommandEffect
 from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM
 from holdfast.gateway.committed import accepted_message
-from holdfast.gateway.jobs.service import JobDestinations, RunningJobs
+from holdfast.gateway.jobs.service import JobDestinations, RunningJobs, source_address
 from holdfast.gateway.live.subscriptions import EndFuture, MessageSubscriptions
 from holdfast.gateway.live_settings import LiveSettings
 
@@ -235,7 +237,13 @@ async def submit_run(
     if spec.runs_in is not RunSession.HERE:
         # Its people can answer approvals in their conversation there.
         asked_in = await store.read(GetRouteSession(key=route_of(spec.source, sessions)))
-    inbound = _run_message(waiting, address=destinations.address_of(spec), asked_in=asked_in)
+    address = destinations.address_of(spec)
+    inbound = _run_message(
+        waiting,
+        address=address,
+        asked_in=asked_in,
+        owner=_memory_owner(waiting.job, address, route_of(spec.source, sessions)),
+    )
     return await store.write(
         AcceptMessage(
             inbound=inbound,
@@ -247,7 +255,11 @@ async def submit_run(
 
 
 def _run_message(
-    waiting: WaitingRun, *, address: Address | None, asked_in: SessionId | None
+    waiting: WaitingRun,
+    *,
+    address: Address | None,
+    asked_in: SessionId | None,
+    owner: OwnerId,
 ) -> Inbound:
     job, spec = waiting.job, waiting.job.spec
     here = spec.runs_in is RunSession.HERE
@@ -274,8 +286,17 @@ def _run_message(
             silent=spec.silent,
             limit=spec.limit,
             asked_in=asked_in,
+            memory_owner="" if here else owner,
         ),
     )
+
+
+def _memory_owner(job: Job, address: Address | None, route: SessionKey) -> OwnerId:
+    """Whose notes a run with a session of its own reads and writes: those of the conversation that
+    reads its answer. `route` is that of the chat in which the job was created."""
+    if address is None or address == source_address(job.spec.source):
+        return memory_owner(route, job.principal)
+    return job_memory_owner(job.id)
 
 
 def _own_source(waiting: WaitingRun) -> Source:

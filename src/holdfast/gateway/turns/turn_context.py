@@ -23,6 +23,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.people.memory import OwnerId, assigned_memory_owner
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
@@ -154,6 +155,10 @@ class TurnContext:
     @property
     def principal(self) -> PrincipalId:
         return self._rows[-1].principal
+
+    @property
+    def memory_owner(self) -> OwnerId | None:
+        return assigned_memory_owner(self._rows[-1])
 
     @property
     def sandbox(self) -> Sandbox:
