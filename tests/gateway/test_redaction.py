@@ -1,6 +1,7 @@
 """Redaction of streams: no split and no markup lets a secret through (law 13)."""
 
 import json
+import unicodedata
 from collections.abc import Iterable
 from html import unescape
 from itertools import pairwise
@@ -32,6 +33,13 @@ from holdfast.platforms.text import discord, html, irc, layout, slack, telegram,
 
 SECRETS = ("abababac", "aaaaaaaab")
 redact = Redaction([Secret(value) for value in SECRETS])
+# Format characters that have a shape: signs before Arabic, Syriac and Kaithi numbers, and the
+# joiners of Egyptian hieroglyphs and shorthand.
+SHOWN_FORMATS = (
+    range(0x600, 0x606), range(0x6DD, 0x6DE), range(0x70F, 0x710), range(0x890, 0x892),
+    range(0x8E2, 0x8E3), range(0x110BD, 0x110BE), range(0x110CD, 0x110CE),
+    range(0x13430, 0x13456),
+)  # fmt: skip
 KEY = "sk_live_4f*9a~c2"
 CALL, OTHER = CallId("c1"), CallId("c2")
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
@@ -60,9 +68,23 @@ def test_no_split_lets_a_secret_through(parts: list[str], secret: str, data: st.
     assert streamed_text.replace("[redacted]", "") == streamed_text or "[redacted]" in redact(text)
 
 
+def ranges(*found: tuple[int, int]) -> list[int]:
+    return [code for first, last in found for code in range(first, last + 1)]
+
+
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt.
+IGNORABLE = ranges(
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+
+
 def spell_key(data: st.DataObject) -> str:
     """The key as Markdown may write it: escaped, styled, as entities, with zero-width marks."""
     spellings = ["{}", "\\{}", "**{}", "{}`", "&#{};", "{}\u200b", "_{}_"]
+    spellings += [f"{{}}{chr(data.draw(st.sampled_from(IGNORABLE)))}" for _ in range(4)]
     characters = []
     for character in KEY:
         spelling = data.draw(st.sampled_from(spellings))
@@ -91,6 +113,40 @@ def test_no_markup_and_no_split_lets_a_secret_through(data: st.DataObject) -> No
         streamed += shown
         assert visible_characters(KEY) not in visible_characters(streamed)
     assert visible_characters(KEY) not in visible_characters(streamed + gate(held))
+
+
+def test_each_character_that_shows_nothing_is_ignored() -> None:
+    """The attack: a letter, a variation selector, the next letter. A reader sees the key."""
+    gate = Redaction([Secret(KEY)])
+    unicode_categories = {"Cf", "Cc"}  # formats and controls
+    more = [
+        code
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in unicode_categories
+        and chr(code) not in "\t\n\r"
+        and not any(code in each for each in SHOWN_FORMATS)
+    ]
+    for code in {*IGNORABLE, *more}:
+        assert gate(chr(code).join(KEY)) == REDACTED, hex(code)
+
+
+@pytest.mark.parametrize("mark", ["\ufe0f", "\U000e0041", "&#xFE0F;", "&zwj;", "\u034f*\u200b"])
+@pytest.mark.parametrize("many", [1, 20, 5000])
+def test_any_number_of_invisible_characters_hides_no_secret_in_a_stream(
+    mark: str, many: int
+) -> None:
+    """Law 13: also in output that arrives in small pieces, and what is held back stays small."""
+    gate = Redaction([Secret(KEY)])
+    text = f"Its key: {(mark * many).join(KEY)}, that is all. {mark}"
+    streamed, held, longest = "", "", 0
+    for start in range(0, len(text), 700):
+        shown, held = gate.split_stream(held + text[start : start + 700])
+        longest = max(longest, len(held))
+        streamed += shown
+    streamed += gate(held)
+    assert visible_characters(KEY) not in visible_characters(streamed)
+    assert REDACTED in streamed and "that is all." in streamed
+    assert longest <= gate.max_match_length
 
 
 @QUICK

@@ -15,12 +15,20 @@ from holdfast.core.secrets import Secret
 REDACTED = "[redacted]"
 _MAX_MARKUP_FACTOR = 16  # a value with all its markup is at most so many times as long as itself
 _MIN_LENGTH = 8  # a shorter value would remove parts of ordinary text
-# Markup that is not visible when rendered, and characters without width. `sk\_live\_…` and
-# `sk**live**…` show the same letters as the secret, but are not the same text.
-_MARKUP = re.compile("[\\\\*_~`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
+# Characters that show nothing: those with the property Default_Ignorable_Code_Point of Unicode
+# (variation selectors, tags, joiners, fillers, direction marks), annotations and controls.
+_NOT_SHOWN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# These, and markup that is not visible when rendered. `sk\_live\_…` and `sk**live**…` show the same
+# letters as the secret, but are not the same text.
+_MARKUP = re.compile(f"[\\\\*_~`{_NOT_SHOWN}]+")
 _CHARACTER = re.compile(
     r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});|.", re.DOTALL
 )
+_MAX_ENTITY = 34  # characters; the text may be cut within one
 _OPEN_ENTITY = re.compile(r"&[#0-9a-zA-Z]{0,32}\Z")
 
 
@@ -98,7 +106,14 @@ class Redaction:
             withheld = max(withheld, _prefix_length(value, text))
         if self._visible_values and may_hide_text(text):
             withheld = max(withheld, self._withheld_visible(text))
-        return (text[:-withheld], text[-withheld:]) if withheld else (text, "")
+        if not withheld:
+            return text, ""
+        shown, held = text[:-withheld], text[-withheld:]
+        if withheld > self.max_match_length:
+            # Any number of marks may stand between two characters of a value, but is not kept.
+            whole = len(held) - open_entity_length(held)
+            held = visible_text(held[:whole]) + held[whole:]
+        return shown, held
 
     def _redact_visible(self, text: str) -> str:
         """Without the values that are there for a reader alone."""
@@ -110,14 +125,25 @@ class Redaction:
 
     def _withheld_visible(self, text: str) -> int:
         """How many characters at the end may become a value for a reader."""
-        # What a command prints may be long; no value with its marks is.
-        near = text[-(_MAX_MARKUP_FACTOR * len(self._visible_values[0]) + _MAX_MARKUP_FACTOR) :]
+        near = self._visible_end(text)
+        if "&" not in near and not self._visible_prefix_length(visible_text(near)):
+            return 0
         open_end = open_entity_length(near)
         seen = map_visible_text(near[: len(near) - open_end])
-        withheld = max(
-            (_prefix_length(value, seen.text) for value in self._visible_values), default=0
-        )
+        withheld = self._visible_prefix_length(seen.text)
         return len(near) - seen.spans[-withheld][0] if withheld else open_end
+
+    def _visible_prefix_length(self, visible: str) -> int:
+        return max((_prefix_length(value, visible) for value in self._visible_values), default=0)
+
+    def _visible_end(self, text: str) -> str:
+        """The end of the text in which a reader may see the beginning of a value."""
+        # What a command prints may be long; few values with their marks are.
+        needed = len(self._visible_values[0]) + _MAX_ENTITY
+        size = _MAX_MARKUP_FACTOR * needed
+        while size < len(text) and len(visible_text(text[-size:])) < needed:
+            size *= 2
+        return text[-size:]
 
 
 def _remove_visible(text: str, value: str) -> str:
