@@ -132,15 +132,16 @@ def test_each_character_that_shows_nothing_is_ignored() -> None:
 
 @pytest.mark.parametrize("mark", ["\ufe0f", "\U000e0041", "&#xFE0F;", "&zwj;", "\u034f*\u200b"])
 @pytest.mark.parametrize("many", [1, 20, 5000])
+@pytest.mark.parametrize("size", [7, 700, 3000])
 def test_any_number_of_invisible_characters_hides_no_secret_in_a_stream(
-    mark: str, many: int
+    mark: str, many: int, size: int
 ) -> None:
     """Law 13: also in output that arrives in small pieces, and what is held back stays small."""
     gate = Redaction([Secret(KEY)])
     text = f"Its key: {(mark * many).join(KEY)}, that is all. {mark}"
     streamed, held, longest = "", "", 0
-    for start in range(0, len(text), 700):
-        shown, held = gate.split_stream(held + text[start : start + 700])
+    for start in range(0, len(text), size):
+        shown, held = gate.split_stream(held + text[start : start + size])
         longest = max(longest, len(held))
         streamed += shown
     streamed += gate(held)
