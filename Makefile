@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.setup-run
 DEV_STAMP := $(VENV)/.setup-dev
-INPUTS := pyproject.toml uv.lock scripts/setup
+INPUTS := pyproject.toml uv.lock scripts/setup $(wildcard requirements/*.txt)
 # One more than the cores of the CI machine: a test waits more than a quarter of its time for
 # processes, browsers and servers, and another test can compute meanwhile.
 WORKERS ?= 3
@@ -30,7 +30,7 @@ run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 	@exec $(BIN)/holdfast run $(ARGS)
 
 test: $(DEV_STAMP)  ## run all tests except the soak tests
-	@scripts/synapse >/dev/null 2>&1 </dev/null &  # tests that need it wait for it
+	@scripts/synapse background  # tests that need it wait for it
 	@scripts/system-packages $(VENV)
 	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
 
