@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import apsw
@@ -144,7 +145,11 @@ async def test_an_approval_its_answer_and_its_standing_rule_are_audited(
     await approval_harness.sent(3)
     asked, ended, given, ran, standing, harmless = await audit_rows(approval_harness)
     assert (asked.kind, asked.actor, asked.outcome) == ("approval.asked", ANN, "asked")
-    assert asked.words == {"command": "rm -rf build", "why": "It deletes files."}
+    assert asked.words == {
+        "command": "rm -rf build",
+        "why": "It deletes files.",
+        "sha256": sha256(b"rm -rf build").hexdigest(),
+    }
     assert (ended.kind, ended.actor, ended.outcome) == ("approval.ended", OPERATOR, "approved")
     assert ended.facts["scope"] == "session"
     assert (given.kind, given.actor, given.subject) == ("permission.given", OPERATOR, "delete")

@@ -40,6 +40,7 @@ from holdfast.core.people.approval import (
     ApprovalRule,
     ApprovalScope,
     ApprovalState,
+    RuleMatch,
 )
 from holdfast.core.people.memory import (
     NoteEdit,
@@ -81,6 +82,11 @@ def approval(name: str, *, number: int = 1) -> Approval:
         command="rm -rf x",
         rule="rm",
         why="It deletes files.",
+        matches=(
+            RuleMatch(rule="rm", why="It deletes files.", part="x", target="/srv/x"),
+            RuleMatch(rule="root", why="It is root.", part="sudo rm x", target=None),
+        ),
+        digest="ab" * 32,
         requester=ANN,
         approvers=(BOB,),
         delivery_id=DELIVERY,
@@ -96,9 +102,11 @@ def rule(name: str, scope: ApprovalScope, *, at: float = 5.0) -> ApprovalRule:
         session_id=SESSION,
         principal=ANN,
         rule=f"rule {name}",
+        target="/srv/data",
         why="It deletes files.",
         by="bob",
         created_at=at,
+        expires_at=at + 100,
     )
 
 

@@ -143,9 +143,16 @@ def print_rules(api: ApiClient, *, as_json: bool) -> None:
         click.echo(_("No standing rules: every dangerous command needs approval."))
     else:
         print_table(
-            [_("ID"), _("RULE"), _("SCOPE"), _("FOR"), _("SINCE")],
+            [_("ID"), _("RULE"), _("TARGET"), _("SCOPE"), _("FOR"), _("UNTIL")],
             [
-                [each.id, each.rule, each.scope, each.principal, format_time(each.created_at)]
+                [
+                    each.id,
+                    each.rule,
+                    one_line(each.target or "", width=_MAX_COMMAND_WIDTH),
+                    each.scope,
+                    each.principal,
+                    format_time(each.expires_at),
+                ]
                 for each in rules
             ],
         )

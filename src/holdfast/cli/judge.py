@@ -42,12 +42,17 @@ def command(shell_command: str, as_json: bool) -> None:
         print_fields(_display_fields(judgement))
 
 
-def _json_fields(judgement: CommandVerdict) -> dict[str, str]:
+def _json_fields(judgement: CommandVerdict) -> dict[str, object]:
+    """The first fields are those of the worst rule; `rules` has all that fired."""
     return {
         "level": judgement.level.value,
         "rule": judgement.rule,
         "why": judgement.why,
         "part": judgement.part,
+        "rules": [
+            {"rule": each.rule, "why": each.why, "part": each.part, "target": each.target}
+            for each in judgement.matches
+        ],
     }
 
 
@@ -59,10 +64,10 @@ def _display_fields(judgement: CommandVerdict) -> "list[tuple[str, str | Text]]"
     level = (judgement.level.value, _COLOURS[judgement.level])
     meaning = _(_MEANINGS[judgement.level])
     facts: list[tuple[str, str | Text]] = [(_("level"), Text.assemble(level, f": {meaning}"))]
-    if judgement.rule:
+    for match in judgement.matches:
         facts += [
-            (_("rule"), judgement.rule),
-            (_("why"), reason_for_person(judgement.rule, judgement.why)),
-            (_("part"), judgement.part),
+            (_("rule"), match.rule),
+            (_("why"), reason_for_person(match.rule, match.why)),
+            (_("part"), match.part),
         ]
     return facts

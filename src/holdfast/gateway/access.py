@@ -166,6 +166,14 @@ class AccessPolicy:
         here = self._chat_users.get((source.platform, source.account, source.chat_id), frozenset())
         return Role.USER if source.user_id in here or ANY_USER in here else Role.UNKNOWN
 
+    def is_named(self, principal: Principal) -> bool:
+        """Whether the person is known by their own id: an operator, a user or a paired person, and
+        not just admitted with everyone, or with a chat."""
+        if principal.authenticated or principal.id in self._operators:
+            return True
+        known = principal.id in self._users or principal.id in self._paired
+        return known and not principal.id.endswith(f":{ANY_USER}")
+
     def may_send_to(self, to: Address) -> bool:
         """Whether the configuration lets agents send to that chat."""
         chat = f"{to.platform}:{to.chat_id}"

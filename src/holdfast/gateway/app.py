@@ -54,8 +54,12 @@ from holdfast.gateway.agents.memory import MemoryManager
 from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.agents.session_notes import NOTING_COMMANDS, SessionNotes
 from holdfast.gateway.agents.titles import name_session
-from holdfast.gateway.approvals.gate import ApprovalGate
-from holdfast.gateway.approvals.service import APPROVAL_COMMANDS, ApprovalService
+from holdfast.gateway.approvals.gate import ApprovalGate, Approvers
+from holdfast.gateway.approvals.service import (
+    APPROVAL_COMMANDS,
+    ApprovalService,
+    withdraw_outdated_rules,
+)
 from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.commands.context import (
     AdminContext,
@@ -227,7 +231,7 @@ class Gateway:
         self._runners = runners
         self._browsers = browsers
         self.live_settings = live_settings = LiveSettings(settings)
-        languages = ChatLanguages(live_settings)
+        self._languages = languages = ChatLanguages(live_settings)
         self.task_group = SupervisedTaskGroup()
         tasks = self.task_group.tasks
 
@@ -379,6 +383,7 @@ class Gateway:
                 runtime,
                 judge=judge,
                 send_policy=send_policy,
+                approvers=Approvers(self.access, self.home_channels, self.platforms),
                 deliveries=deliveries,
                 redact=redact,
                 languages=languages,
@@ -498,7 +503,13 @@ class Gateway:
 
         # The way in: commands, answers to approvals, and messages.
         self.approvals = ApprovalService(
-            store, runtime, self.lanes, feeds=self.feeds, access=self.access, tasks=tasks
+            store,
+            runtime,
+            self.lanes,
+            live_settings=live_settings,
+            feeds=self.feeds,
+            access=self.access,
+            tasks=tasks,
         )
         self.lifecycle_notices = LifecycleNotices(
             store,
@@ -826,6 +837,9 @@ class Gateway:
         await self.memory.start()
         self._progress("recovering")
         await self.home_channels.load()
+        await withdraw_outdated_rules(
+            self._store, self.runtime, self.home_channels, self._languages
+        )
         await self.quiet_chats.load(self._store)
         await self.paired_users.load()
         self.resumed = await self._recover()

@@ -390,7 +390,7 @@ async def test_standing_rules_are_listed_and_revoked(harness: ApprovalHarness, c
     harness.say("always")
     await harness.texts(3)
     harness.say("/approvals")
-    assert "1. delete, always, for simulated:default:ann" in (await harness.texts(4))[-1]
+    assert "1. delete, everywhere, for simulated:default:ann, until" in (await harness.texts(4))[-1]
     harness.say("/approvals", user="bob", chat="bobs")
     assert "delete" not in (await harness.texts(5))[-1]
     harness.say("/approvals revoke 1")

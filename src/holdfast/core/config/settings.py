@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.ids import SessionKey
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.people.approval import REQUESTER
+from holdfast.core.people.approval import REQUESTER, ApprovalScope
 from holdfast.core.sessions.reset import Hour, Minutes, ResetMode, ResetRule
 from holdfast.core.turns.pricing import Price
 
@@ -316,7 +316,17 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     mode: ApprovalMode = ApprovalMode.ASK
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 3600
+    # `requester`: only if they are named in `allow`, or paired. Operators may always answer.
     approvers: tuple[str, ...] = (REQUESTER,)
+    # How long an answer applies that is not for once.
+    session_hours: Annotated[float, msgspec.Meta(gt=0)] = 24
+    always_days: Annotated[float, msgspec.Meta(gt=0)] = 30
+
+    def expiry(self, scope: ApprovalScope, *, at: float) -> float:
+        """When an answer of that scope, given now, stops to apply."""
+        if scope is ApprovalScope.ALWAYS:
+            return at + self.always_days * 86_400
+        return at + self.session_hours * 3600
 
 
 class LogLevel(StrEnum):

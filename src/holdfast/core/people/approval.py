@@ -28,11 +28,38 @@ class CommandRisk(StrEnum):
     FORBIDDEN = "forbidden"  # always refused
 
 
-class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    level: CommandRisk
-    rule: str = ""  # the name of the deciding rule; "always" is stored under it
+class RuleMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One rule that fired, and on what. A standing approval is stored under `rule` and `target`."""
+
+    rule: str = ""  # "": only "once" is possible
     why: str = ""  # for people: what the command would do
-    part: str = ""  # the part of the command that matched
+    part: str = ""  # the part of the command that matched, in full
+    # The program or the path. "": the name of the rule says it all. None: it is only known when
+    # the command runs, so that only "once" is possible.
+    target: str | None = ""
+
+    @property
+    def may_stand(self) -> bool:
+        return bool(self.rule) and self.target is not None
+
+
+class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields describe the worst of the rules that fired; `also` has the others."""
+
+    level: CommandRisk
+    rule: str = ""
+    why: str = ""
+    part: str = ""
+    target: str | None = ""
+    also: tuple[RuleMatch, ...] = ()
+
+    @property
+    def matches(self) -> tuple[RuleMatch, ...]:
+        """All rules that fired, the worst first."""
+        if self.level is CommandRisk.HARMLESS:
+            return ()
+        worst = RuleMatch(rule=self.rule, why=self.why, part=self.part, target=self.target)
+        return (worst, *self.also)
 
 
 HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
@@ -40,8 +67,8 @@ HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
 
 class CommandJudge(Protocol):
     def judge(self, command: str) -> CommandVerdict:
-        """The worst effect that the command, as a shell would read it, may have. Never raises: a
-        command that cannot be parsed is dangerous."""
+        """All that the rules find in the command, as a shell would read it. Never raises: a command
+        that cannot be parsed is dangerous."""
         ...
 
 
@@ -71,8 +98,9 @@ class ApprovalScope(StrEnum):
     """How far an approval reaches."""
 
     ONCE = "once"
-    SESSION = "session"  # everything that matches the same rule, in this conversation
-    ALWAYS = "always"  # everything that matches the same rule, for this person
+    # The same rules on the same programs and paths, until the approval expires:
+    SESSION = "session"  # in this conversation
+    ALWAYS = "always"  # for this person
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +114,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     number: int  # within its turn, from 1 on: what people type
     tool: str
     command: str
-    rule: str  # what "session" and "always" are stored under; "": only "once" is possible
+    rule: str  # the worst of those that fired
     why: str
     requester: PrincipalId
     approvers: tuple[PrincipalId, ...]  # besides the operators
@@ -99,10 +127,18 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""  # given with a denial
     ended_at: float | None = None
     request_failed: bool = False  # the request message was permanently refused
+    matches: tuple[RuleMatch, ...] = ()  # all rules that fired; empty in rows of older versions
+    digest: str = ""  # SHA-256 of the whole command as it would run; empty in older rows
 
     @property
     def pending(self) -> bool:
         return self.state is ApprovalState.PENDING
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether it can be approved for more than once: each rule that fired is known with its
+        program or path."""
+        return bool(self.matches) and all(match.may_stand for match in self.matches)
 
 
 class ApprovalEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,16 +152,19 @@ class ApprovalEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A standing approval: what matches this rule runs for this person without a request."""
+    """A standing approval: what this rule finds on this target runs for this person without a
+    request, if all else that the rules find is approved, too."""
 
     id: RuleId
     scope: ApprovalScope
     session_id: SessionId  # where it was given; the scope `session` applies there only
     principal: PrincipalId
     rule: str
+    target: str | None  # of `RuleMatch`; None: by an older version, which stored none
     why: str
     by: str
     created_at: float
+    expires_at: float
 
     @property
     def owner(self) -> Scope:
@@ -134,8 +173,13 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
             return session_scope(self.session_id)
         return person_scope(self.principal)
 
-    def applies_to(self, session_id: SessionId) -> bool:
-        return self.scope is ApprovalScope.ALWAYS or self.session_id == session_id
+    def in_force(self, now: float) -> bool:
+        return self.target is not None and now < self.expires_at
+
+    def covers(self, match: RuleMatch, *, session_id: SessionId, now: float) -> bool:
+        here = self.scope is ApprovalScope.ALWAYS or self.session_id == session_id
+        same = match.may_stand and (self.rule, self.target) == (match.rule, match.target)
+        return same and here and self.in_force(now)
 
 
 class ApprovalRequest(SessionCommand[None], frozen=True, kw_only=True):

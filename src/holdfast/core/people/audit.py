@@ -79,7 +79,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A row to write, in the commit of the action that it records.
 
     `facts` stay as long as the row. `words` are texts of people or agents: stored without secrets,
-    truncated, and deleted with their session.
+    truncated, and deleted with their session; `whole_words` are not truncated.
     """
 
     kind: AuditKind
@@ -91,6 +91,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = DONE
     facts: Mapping[str, AuditValue] = {}
     words: Mapping[str, str] = {}
+    whole_words: Mapping[str, str] = {}
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):

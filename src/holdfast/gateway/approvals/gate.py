@@ -1,6 +1,7 @@
 """Decides whether a tool call may run, and asks people where they must decide."""
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 import msgspec
 
@@ -8,7 +9,7 @@ from holdfast.agent.turn_port import PendingCall, WaitingForApproval
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings
 from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.outbox import DeliveryKind
+from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.people.approval import (
     REQUESTER,
@@ -19,17 +20,27 @@ from holdfast.core.people.approval import (
     CommandJudge,
     CommandRisk,
     CommandVerdict,
+    RuleMatch,
 )
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_queries import ListApprovalRules
 from holdfast.core.text.translation import use_catalogue
 from holdfast.core.turns.tool import ToolOutput
+from holdfast.gateway.access import AccessPolicy, Principal, principal_of
+from holdfast.gateway.accounts.registry import PlatformRegistry
 from holdfast.gateway.approvals.pending import PendingApprovals
-from holdfast.gateway.approvals.prompt import approval_buttons, approval_text, escape_unprintable
+from holdfast.gateway.approvals.prompt import (
+    Answerers,
+    approval_buttons,
+    approval_text,
+    escape_unprintable,
+    operator_text,
+)
 from holdfast.gateway.chat_languages import ChatLanguages
+from holdfast.gateway.notify.home_channels import HomeChannels
 from holdfast.gateway.notify.send_policy import SendPolicy
-from holdfast.gateway.outbound.delivery import DeliveryFactory
+from holdfast.gateway.outbound.delivery import DeliveryFactory, reply_address
 from holdfast.gateway.redaction import Redaction
 
 _FORBIDDEN = (
@@ -84,12 +95,49 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
         subagent = self.row.inbound.subagent
         return self.row.principal if subagent is None else subagent.principal
 
-    @property
-    def approvers(self) -> tuple[PrincipalId, ...]:
-        return tuple(
-            self.requester if name == REQUESTER else PrincipalId(name)
-            for name in self.settings.approvers
+
+class Approvers:
+    """Decides who may answer the request of a turn, and where operators are asked. Owns nothing."""
+
+    def __init__(
+        self, access: AccessPolicy, home_channels: HomeChannels, platforms: PlatformRegistry
+    ) -> None:
+        self._access = access
+        self._home_channels = home_channels
+        self._platforms = platforms
+
+    def of(self, turn: AskingTurn) -> tuple[PrincipalId, ...]:
+        """Besides the operators. The requester is not among them if they were only admitted with
+        everyone, or with a chat."""
+        named = (
+            turn.requester if name == REQUESTER else PrincipalId(name)
+            for name in turn.settings.approvers
+            if name != REQUESTER or self._access.is_named(_requester(turn))
         )
+        return tuple(dict.fromkeys(named))
+
+    def operators_chat(self, turn: AskingTurn) -> Address | None:
+        """The home channel where operators see a request that its own chat may not answer: that of
+        the platform, else any. None: there is none, or it is that chat."""
+        here = reply_address(turn.people_row)
+        homes = [
+            home.address
+            for home in self._home_channels.all()
+            if (platform := self._platforms.find(home.address)) is not None
+            and not platform.capabilities.fetchable
+        ]
+        homes.sort(key=lambda home: home.platform != here.platform)
+        return homes[0] if homes else None
+
+
+def _requester(turn: AskingTurn) -> Principal:
+    direct = principal_of(turn.people_row.inbound.source)
+    # A job or a subagent works for the person who made it, in a source of its own.
+    owner = turn.requester.startswith(("api:", "web:"))
+    return Principal(
+        id=turn.requester,
+        authenticated=owner or (direct.authenticated and direct.id == turn.requester),
+    )
 
 
 class ApprovalGate:
@@ -102,6 +150,7 @@ class ApprovalGate:
         *,
         judge: CommandJudge,
         send_policy: SendPolicy,
+        approvers: Approvers,
         deliveries: DeliveryFactory,
         redact: Redaction,
         languages: ChatLanguages,
@@ -110,6 +159,7 @@ class ApprovalGate:
         self._runtime = runtime
         self._judge = judge
         self._send_policy = send_policy
+        self._approvers = approvers
         self._deliveries = deliveries
         self._redact = redact
         self._languages = languages
@@ -146,8 +196,9 @@ class ApprovalGate:
         verdict = self._decide_by_settings(turn, call)
         if not isinstance(verdict, CommandVerdict):
             return verdict
-        rule = await self._standing_rule(turn, verdict)
-        return verdict if rule is None else f"standing {rule.id}"
+        rules = await self._standing_rules(turn, verdict)
+        names = ", ".join(dict.fromkeys(rule.id for rule in rules))
+        return f"standing {names}" if rules else verdict
 
     def _decide_by_settings(
         self, turn: AskingTurn, call: PendingCall
@@ -169,16 +220,20 @@ class ApprovalGate:
                 return _refusal(_REFUSED_BY_MODE, judgement)
         return judgement
 
-    async def _standing_rule(
+    async def _standing_rules(
         self, turn: AskingTurn, verdict: CommandVerdict
-    ) -> ApprovalRule | None:
-        """The rule by which this requester was allowed what the verdict asks about."""
-        if not verdict.rule:
-            return None
-        rules = await self._store.read(
-            ListApprovalRules(principal=turn.requester, rule=verdict.rule)
-        )
-        return next((rule for rule in rules if rule.applies_to(turn.asked_in)), None)
+    ) -> Sequence[ApprovalRule]:
+        """The rules by which this requester was allowed all that the verdict asks about; empty: at
+        least one thing was not."""
+        if not all(match.may_stand for match in verdict.matches):
+            return ()
+        known = await self._store.read(ListApprovalRules(principal=turn.requester))
+        now = self._runtime.clock.now()
+        found = [
+            next((r for r in known if r.covers(match, session_id=turn.asked_in, now=now)), None)
+            for match in verdict.matches
+        ]
+        return () if None in found else [rule for rule in found if rule is not None]
 
     def _request(
         self, turn: AskingTurn, calls: Sequence[tuple[PendingCall, CommandVerdict]]
@@ -187,24 +242,47 @@ class ApprovalGate:
         message = self._deliveries.reply(
             turn.people_row, None, kind=DeliveryKind.QUESTION, session_id=turn.session_id
         )
+        approvers = self._approvers.of(turn)
+        home = None if approvers else self._approvers.operators_chat(turn)
+        elsewhere = home if home != _without_thread(message.address, like=home) else None
+        copy_id = DeliveryId(self._runtime.new_id("dlv"))
         approvals = tuple(
-            self._approval(turn, number, call, verdict, asked_by=message.id, at=at)
+            self._approval(
+                turn,
+                number,
+                call,
+                verdict,
+                approvers=approvers,
+                # The one that must arrive: where people are who may answer.
+                asked_by=message.id if elsewhere is None else copy_id,
+                at=at,
+            )
             for number, (call, verdict) in enumerate(calls, len(turn.approvals) + 1)
         )
+        answerers = Answerers.NAMED
+        if not approvers:
+            answerers = Answerers.OPERATORS if home is not None else Answerers.OWNER
         with use_catalogue(self._languages.of_message(turn.row)):
             message = msgspec.structs.replace(
                 message,
-                text=approval_text(approvals, at=at),
+                text=approval_text(approvals, at=at, answerers=answerers),
                 turn_id=turn.turn_id,
                 inbox_id=None,  # it answers nothing
                 expires_at=at + turn.settings.timeout,
                 buttons=approval_buttons(approvals),
             )
+        deliveries: tuple[NewDelivery, ...] = (message,)
+        if elsewhere is not None:
+            with use_catalogue(self._languages.of_chat(elsewhere)):
+                text = operator_text(approvals, at=at)
+            copy = msgspec.structs.replace(message, id=copy_id, address=elsewhere, text=text)
+            # In a chat of its own platform it is pending, also if the requester fetches replies.
+            deliveries = (message, msgspec.structs.replace(copy, state=DeliveryState.PENDING))
         return ApprovalRequest(
             session_id=turn.session_id,
             turn_id=turn.turn_id,
             approvals=approvals,
-            deliveries=(message,),
+            deliveries=deliveries,
             at=at,
         )
 
@@ -215,6 +293,7 @@ class ApprovalGate:
         call: PendingCall,
         verdict: CommandVerdict,
         *,
+        approvers: tuple[PrincipalId, ...],
         asked_by: DeliveryId,
         at: float,
     ) -> Approval:
@@ -229,13 +308,32 @@ class ApprovalGate:
             # Redacted before it is shortened for the question: half a secret is still a secret.
             command=escape_unprintable(self._redact(call.command)),
             rule=verdict.rule,
-            why=verdict.why,
+            why=escape_unprintable(self._redact(verdict.why)),
             requester=turn.requester,
-            approvers=turn.approvers,
+            approvers=approvers,
             delivery_id=asked_by,
             asked_at=at,
             deadline=at + turn.settings.timeout,
+            matches=tuple(map(self._showable, verdict.matches)),
+            digest=sha256(call.command.encode(errors="surrogatepass")).hexdigest(),
         )
+
+    def _showable(self, match: RuleMatch) -> RuleMatch:
+        """As it may be shown and stored. A target with a secret in it is not stored: such a command
+        can only be approved once."""
+        target = match.target
+        return RuleMatch(
+            rule=match.rule,
+            why=escape_unprintable(self._redact(match.why)),
+            part=escape_unprintable(self._redact(match.part)),
+            target=None if target is None or self._redact(target) != target else target,
+        )
+
+
+def _without_thread(address: Address, *, like: Address | None) -> Address:
+    """The address in the form of a home channel, which answers no message."""
+    thread = address.thread_id if like is not None and like.thread_id else None
+    return msgspec.structs.replace(address, thread_id=thread, reply_to=None)
 
 
 def _refusal(text: str, verdict: CommandVerdict) -> ToolOutput:

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId, DeliveryId, InboxId, PrincipalId, RuleId, SessionId
-from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.source import Source
 from holdfast.core.people.approval import (
     OPERATOR,
@@ -22,16 +22,20 @@ from holdfast.core.people.approval import (
     ApprovalScope,
     ApprovalState,
 )
+from holdfast.core.people.audit import GATEWAY_ACTOR
 from holdfast.core.ports.command import Committed, WriteFailed
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_commands import SettleDelivery
-from holdfast.core.ports.store_queries import GetApproval
+from holdfast.core.ports.store_commands import AddDeliveries, SettleDelivery
+from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
 from holdfast.core.sessions.session import CommandEffect
-from holdfast.core.text.translation import _
+from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.access import AccessPolicy, Action, OwnedResource, principal_of
 from holdfast.gateway.approvals.pending import PendingApprovals, end_approvals
+from holdfast.gateway.chat_languages import ChatLanguages
 from holdfast.gateway.live.feeds import SessionFeeds
+from holdfast.gateway.live_settings import LiveSettings
+from holdfast.gateway.notify.home_channels import HomeChannels
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +82,14 @@ class ApprovalService:
         runtime: Runtime,
         lanes: ApprovalLanes,
         *,
+        live_settings: LiveSettings,
         feeds: SessionFeeds,
         access: AccessPolicy,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._store = store
         self._runtime = runtime
+        self._live_settings = live_settings
         self._feeds = feeds
         self._lanes = lanes
         self._access = access
@@ -132,7 +138,7 @@ class ApprovalService:
             ApprovalEnd(
                 id=approval.id,
                 state=state,
-                scope=answer.scope if approval.rule else ApprovalScope.ONCE,
+                scope=answer.scope if approval.may_stand else ApprovalScope.ONCE,
                 by=by,
                 comment=answer.comment,
             )
@@ -220,16 +226,25 @@ class ApprovalService:
     ) -> Iterable[ApprovalRule]:
         if not answer.approved or answer.scope is ApprovalScope.ONCE:
             return
-        for approval in {(a.rule, a.requester, a.asked_in): a for a in chosen if a.rule}.values():
+        expires_at = self._live_settings.current.approvals.expiry(answer.scope, at=at)
+        wanted = {
+            (match.rule, match.target, each.requester, each.asked_in): (each, match)
+            for each in chosen
+            if each.may_stand
+            for match in each.matches
+        }
+        for approval, match in wanted.values():
             yield ApprovalRule(
                 id=RuleId(self._runtime.new_id("rule")),
                 scope=answer.scope,
                 session_id=approval.asked_in,
                 principal=approval.requester,
-                rule=approval.rule,
-                why=approval.why,
+                rule=match.rule,
+                target=match.target,
+                why=match.why,
                 by=by,
                 created_at=at,
+                expires_at=expires_at,
             )
 
     def _also_covered(
@@ -238,13 +253,55 @@ class ApprovalService:
         decided = {approval.id for approval in chosen}
         for turn in self._turns() if rules else ():
             for each in turn.approvals.pending:
-                if each.id not in decided and any(_covers(rule, each) for rule in rules):
+                if each.id not in decided and _covered(each, rules):
                     yield each
 
 
-def _covers(rule: ApprovalRule, approval: Approval) -> bool:
-    same = (rule.rule, rule.principal) == (approval.rule, approval.requester)
-    return same and rule.applies_to(approval.asked_in)
+def _covered(approval: Approval, rules: Sequence[ApprovalRule]) -> bool:
+    """Whether these rules, just made, allow all that the approval asks about."""
+    own = [rule for rule in rules if rule.principal == approval.requester]
+    return approval.may_stand and all(
+        any(rule.covers(match, session_id=approval.asked_in, now=rule.created_at) for rule in own)
+        for match in approval.matches
+    )
+
+
+async def withdraw_outdated_rules(
+    store: Store, runtime: Runtime, home_channels: HomeChannels, languages: ChatLanguages
+) -> None:
+    """At a start: withdraw the standing approvals that have expired, and those of older versions,
+    which named no program and no path. Home channels are told about the latter."""
+    at = runtime.clock.now()
+    rules = [r for r in await store.read(ListApprovalRules()) if not r.in_force(at)]
+    if not rules:
+        return
+    await store.write(ApprovalDecision(revoked=tuple(rules), by=GATEWAY_ACTOR, at=at))
+    unbound = [rule for rule in rules if rule.target is None]
+    if not unbound:
+        return
+    log.warning(
+        "Withdrew %d standing approvals of an older version, which named no program and no path; "
+        "such commands need approval again",
+        len(unbound),
+        extra={"action": "old_approval_rules_withdrawn"},
+    )
+    notices = []
+    for home in home_channels.all():
+        with use_catalogue(languages.of_chat(home.address)):
+            text = _(
+                "Standing approvals of an earlier version were withdrawn, because they named no "
+                "program and no path. Such commands need approval again: {rules}."
+            ).format(rules=", ".join(f"{rule.rule} ({rule.principal})" for rule in unbound))
+        notices.append(
+            NewDelivery(
+                id=DeliveryId(runtime.new_id("dlv")),
+                address=home.address,
+                kind=DeliveryKind.NOTICE,
+                text=text,
+            )
+        )
+    if notices:
+        await store.write(AddDeliveries(deliveries=notices, at=at))
 
 
 def late_answer_text(approval: Approval) -> str:

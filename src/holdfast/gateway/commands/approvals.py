@@ -7,10 +7,10 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
 from holdfast.core.people.approval import Approval, ApprovalDecision, ApprovalRule, ApprovalScope
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules
-from holdfast.core.text.locale_format import format_long_duration
+from holdfast.core.text.locale_format import format_long_duration, format_time
 from holdfast.core.text.translation import N_, _
 from holdfast.gateway.access import principal_of
-from holdfast.gateway.approvals.prompt import command_summary
+from holdfast.gateway.approvals.prompt import command_summary, escape_unprintable
 from holdfast.gateway.approvals.service import ApprovalResponse, late_answer_text, principal_name
 from holdfast.gateway.commands.context import ApprovalContext
 from holdfast.gateway.commands.reply import prepare_effect, send_reply
@@ -145,17 +145,17 @@ def _decided_text(chosen: Sequence[Approval], answer: ApprovalResponse) -> str:
         return _("Denied: {commands}").format(commands=what)
     if answer.scope is ApprovalScope.ONCE:
         return _("Approved: {commands}").format(commands=what)
-    if not any(each.rule for each in chosen):
+    if not any(each.may_stand for each in chosen):
         text = _("Approved, but only this once, because no rule covers it: {commands}")
     elif answer.scope is ApprovalScope.SESSION:
         text = _(
-            "Approved, with all similar commands in this conversation (/approvals lists and "
-            "revokes such rules): {commands}"
+            "Approved, also for the same programs and paths in this conversation (/approvals "
+            "lists and revokes such rules): {commands}"
         )
     else:
         text = _(
-            "Approved, with all similar commands from now on (/approvals lists and revokes such "
-            "rules): {commands}"
+            "Approved, also for the same programs and paths from now on (/approvals lists and "
+            "revokes such rules): {commands}"
         )
     return text.format(commands=what)
 
@@ -209,18 +209,24 @@ async def _revoke(context: ApprovalContext, request: CommandRequest, which: str)
 
 
 async def _visible_rules(context: ApprovalContext, request: CommandRequest) -> list[ApprovalRule]:
-    """A person's own rules; all rules for an operator."""
-    source = request.row.inbound.source
+    """A person's own rules; all rules for an operator. Expired ones are not listed."""
+    source, now = request.row.inbound.source, context.clock.now()
     own = None if context.is_operator(source) else principal_of(source).id
-    return list(await context.store.read(ListApprovalRules(principal=own)))
+    rules = await context.store.read(ListApprovalRules(principal=own))
+    return [rule for rule in rules if rule.in_force(now)]
 
 
 def _rule_line(rule: ApprovalRule, request: CommandRequest) -> str:
-    values = {"rule": rule.rule, "person": rule.principal, "session": rule.session_id}
+    values = {
+        "rule": f"{rule.rule}: {escape_unprintable(rule.target)}" if rule.target else rule.rule,
+        "person": rule.principal,
+        "session": rule.session_id,
+        "time": format_time(rule.expires_at),
+    }
     if rule.scope is ApprovalScope.ALWAYS:
-        text = _("{rule}, always, for {person}")
+        text = _("{rule}, everywhere, for {person}, until {time}")
     elif rule.session_id == request.session_id:
-        text = _("{rule}, in this conversation, for {person}")
+        text = _("{rule}, in this conversation, for {person}, until {time}")
     else:
-        text = _("{rule}, in session {session}, for {person}")
+        text = _("{rule}, in session {session}, for {person}, until {time}")
     return text.format(**values)

@@ -27,7 +27,13 @@ from holdfast.core.messages.outbox import (
     PendingFile,
 )
 from holdfast.core.messages.transcript import AssistantMessage, Message, TranscriptRecord
-from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope, ApprovalState
+from holdfast.core.people.approval import (
+    Approval,
+    ApprovalRule,
+    ApprovalScope,
+    ApprovalState,
+    RuleMatch,
+)
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turns.subagent import Subagent
@@ -241,13 +247,14 @@ def encode_json(
 
 
 _principals_decoder = msgspec.json.Decoder(tuple[PrincipalId, ...])
+_matches_decoder = msgspec.json.Decoder(tuple[RuleMatch, ...])
 
-# The last column: the message that asks was refused for good.
+# The last but two: the message that asks was refused for good.
 APPROVAL_COLUMNS = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
     requester, approvers, delivery_id, asked_at, deadline, state, scope, said_by, words, ended_at,
     state = 'pending' AND EXISTS (
         SELECT 1 FROM outbox o WHERE o.id = approvals.delivery_id AND o.state = 'failed'
-    )"""
+    ), matches, digest"""
 
 
 def decode_approval(row: Row) -> Approval:
@@ -273,10 +280,14 @@ def decode_approval(row: Row) -> Approval:
         comment=row[18],
         ended_at=row[19],
         request_failed=bool(row[20]),
+        matches=_matches_decoder.decode(row[21]),
+        digest=row[22],
     )
 
 
-RULE_COLUMNS = "id, scope, session_id, principal, rule, why, said_by, created_at"
+RULE_COLUMNS = (
+    "id, scope, session_id, principal, rule, why, said_by, created_at, target, expires_at"
+)
 
 
 def decode_approval_rule(row: Row) -> ApprovalRule:
@@ -289,6 +300,8 @@ def decode_approval_rule(row: Row) -> ApprovalRule:
         why=row[5],
         by=row[6],
         created_at=row[7],
+        target=row[8],
+        expires_at=row[9],
     )
 
 

@@ -80,9 +80,6 @@ def _parse_shorts(
     return cluster
 
 
-_MAX_EXCERPT = 200
-
-
 class ProgramCall(msgspec.Struct, frozen=True, kw_only=True):
     program: str  # its bare name
     args: tuple[str, ...]
@@ -130,6 +127,7 @@ class Hazard(StrEnum):
     HIDDEN_PROGRAM = "hidden-program"
     UNREADABLE = "unreadable"
     TOO_COMPLEX = "too-tangled"
+    TOO_LONG = "too-long"
     REMOTE_SHELL = "remote-shell"
     FOREIGN_LIBRARY = "foreign-library"
     FOREIGN_PROGRAM = "foreign-program"
@@ -144,8 +142,8 @@ class FoundHazard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_excerpt(text: str) -> str:
-    text = displayable(text)
-    return text if len(text) <= _MAX_EXCERPT else text[: _MAX_EXCERPT - 1] + "…"
+    """A part of a command as people may see it, in full."""
+    return displayable(text)
 
 
 class NestedCommand(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,19 +1,25 @@
-"""The judge: the worst thing that a command may do, according to the rules."""
+"""The judge: all that the rules find in a command."""
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 
-from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict
-from holdfast.tools.shell.invocation import FoundHazard, Hazard, PathAction, to_excerpt
-from holdfast.tools.shell.markers import UNKNOWN, sanitise
+import msgspec
+
+from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict, RuleMatch
+from holdfast.tools.shell.invocation import FoundHazard, Hazard, PathAction, PathEffect, to_excerpt
+from holdfast.tools.shell.markers import MARKERS, UNKNOWN, sanitise
+from holdfast.tools.shell.nested_commands import REMOTE_CWD
 from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
 from holdfast.tools.shell.path_effects import path_effects_of
-from holdfast.tools.shell.paths import PathResolver
+from holdfast.tools.shell.paths import SESSION_CWD, PathResolver
 from holdfast.tools.shell.rules.base import ShellRule
 from holdfast.tools.shell.rules.table import RuleTable
 from holdfast.tools.shell.walker import ScriptWalker
 
 MAX_COMMAND = 100_000
+MAX_MATCHES = 64
+_MAX_REASON_PART = 200  # characters of a part in the sentence of its rule
 
 _SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}
 # A script that cannot be parsed is a hazard only if it contains one of these, which a shell might
@@ -41,21 +47,21 @@ class ShellJudge:
         self._rules = RuleTable()
 
     def judge(self, command: str) -> CommandVerdict:
-        """The worst finding in the command, parsed as a shell would."""
+        """All findings in the command, parsed as a shell would; the worst one is the first."""
         if len(command) > MAX_COMMAND:
-            return self._judgement(self._rules.by_hazard[Hazard.TOO_COMPLEX], to_excerpt(command))
-        worst = HARMLESS
-        for rule, part in self._findings(sanitise(command)):
-            if _SEVERITY[rule.level] > _SEVERITY[worst.level]:
-                worst = self._judgement(rule, part)
-        return worst
+            too_long = self._rules.by_hazard[Hazard.TOO_LONG]
+            return _verdict([_Finding(too_long, to_excerpt(command[:_MAX_REASON_PART]), None)])
+        found: dict[_Finding, None] = {}
+        for finding in self._findings(sanitise(command)):
+            if len(found) < MAX_MATCHES or finding.rule.level is CommandRisk.FORBIDDEN:
+                found[finding] = None
+            elif finding not in found:
+                # Too many to list: the whole command is flagged, and can only be approved once.
+                rule = self._rules.by_hazard[Hazard.TOO_COMPLEX]
+                found[_Finding(rule, to_excerpt(sanitise(command)), None)] = None
+        return _verdict(list(found))
 
-    @staticmethod
-    def _judgement(rule: ShellRule, part: str) -> CommandVerdict:
-        why = rule.why.format(part=part)
-        return CommandVerdict(level=rule.level, rule=rule.name, why=why, part=part)
-
-    def _findings(self, command: str) -> Iterator[tuple[ShellRule, str]]:
+    def _findings(self, command: str) -> Iterator["_Finding"]:
         walker = ScriptWalker(self._parser, self._paths)
         try:
             walker.walk_script(command)
@@ -64,18 +70,21 @@ class ShellJudge:
             walker.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
         for found in walker.hazards:
             if found.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command):
-                yield self._rules.by_hazard[found.hazard], found.part
+                # Neither a program nor a path says enough: it is bound to this very command.
+                known = found.hazard is not Hazard.UNKNOWN_CODE
+                target = f"sha256:{_sha256(command)}" if known else None
+                yield _Finding(self._rules.by_hazard[found.hazard], found.part, target)
         yield from self._program_findings(walker)
         yield from self._path_findings(walker)
 
-    def _program_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
+    def _program_findings(self, walker: ScriptWalker) -> Iterator["_Finding"]:
         for run in walker.programs:
             for rule in self._rules.for_program(run.program):
                 if rule.matches(run):
-                    yield rule, run.excerpt
+                    yield _Finding(rule, run.excerpt, _target(run.program, run.paths))
             walker.path_effects.extend(path_effects_of(run))
 
-    def _path_findings(self, walker: ScriptWalker) -> Iterator[tuple[ShellRule, str]]:
+    def _path_findings(self, walker: ScriptWalker) -> Iterator["_Finding"]:
         for effect in walker.path_effects:
             path = effect.path.rstrip()
             if not path or (path == UNKNOWN and effect.action is not PathAction.DELETE):
@@ -83,4 +92,63 @@ class ShellJudge:
             location = effect.paths.locate(path)
             for rule in self._rules.by_action[effect.action]:
                 if rule.matches(effect, location):
-                    yield rule, to_excerpt(path)
+                    yield _Finding(rule, to_excerpt(path), _path_target(effect, path))
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    rule: ShellRule
+    part: str
+    target: str | None
+
+    # Rules contain functions, and are compared by their name.
+
+    def __hash__(self) -> int:
+        return hash((self.rule.name, self.part, self.target))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Finding) and (self.rule.name, self.part, self.target) == (
+            other.rule.name,
+            other.part,
+            other.target,
+        )
+
+    @property
+    def why(self) -> str:
+        part = self.part
+        if len(part) > _MAX_REASON_PART:
+            part = part[: _MAX_REASON_PART - 1] + "…"
+        return self.rule.why.format(part=part)
+
+
+def _verdict(findings: list[_Finding]) -> CommandVerdict:
+    if not findings:
+        return HARMLESS
+    worst, *others = sorted(findings, key=lambda found: -_SEVERITY[found.rule.level])
+    return CommandVerdict(
+        level=worst.rule.level,
+        rule=worst.rule.name,
+        why=worst.why,
+        part=worst.part,
+        target=worst.target,
+        also=tuple(
+            RuleMatch(rule=each.rule.name, why=each.why, part=each.part, target=each.target)
+            for each in others
+        ),
+    )
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _path_target(effect: PathEffect, path: str) -> str | None:
+    full = effect.paths.resolve(path)
+    inside = full.removeprefix(SESSION_CWD)
+    return _target(inside.lstrip("/") or "." if inside != full else full, effect.paths)
+
+
+def _target(name: str, paths: PathResolver) -> str | None:
+    """What a standing approval is bound to. None: part of it is unknown, or it is on another
+    machine, which its name does not say."""
+    remote = paths.cwd == REMOTE_CWD or paths.cwd.startswith(f"{REMOTE_CWD}/")
+    return None if remote or any(mark in name for mark in MARKERS) else to_excerpt(name)

@@ -12,6 +12,7 @@ from holdfast.core.people.approval import (
     ApprovalDecision,
     ApprovalRule,
     ApprovalScope,
+    RuleMatch,
 )
 from holdfast.core.ports.store_queries import GetApproval, ListApprovalRules, ListApprovals
 from holdfast.gateway.approvals.prompt import reason_for_person
@@ -24,6 +25,7 @@ from holdfast.server.api.views.sessions import (
     ApprovalRuleView,
     ApprovalVerdict,
     ApprovalView,
+    RuleMatchView,
 )
 
 
@@ -70,8 +72,10 @@ async def decide_approval(
 
 
 async def list_rules(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
+    """Those that have not expired."""
+    now = context.runtime.clock.now()
     rules = await context.store.read(ListApprovalRules())
-    return context.respond([_rule_view(rule) for rule in rules])
+    return context.respond([_rule_view(rule) for rule in rules if rule.in_force(now)])
 
 
 async def revoke_rule(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
@@ -95,7 +99,8 @@ def approval_view(row: Approval) -> ApprovalView:
         number=row.number,
         tool=row.tool,
         command=row.command,
-        rule=row.rule,
+        rule=row.rule if row.may_stand else "",
+        rules=[_match_view(match) for match in row.matches],
         reason=reason_for_person(row),
         requester=row.requester,
         approvers=list(row.approvers),
@@ -109,6 +114,12 @@ def approval_view(row: Approval) -> ApprovalView:
     )
 
 
+def _match_view(match: RuleMatch) -> RuleMatchView:
+    return RuleMatchView(
+        rule=match.rule, reason=reason_for_person(match), part=match.part, target=match.target
+    )
+
+
 def _rule_view(rule: ApprovalRule) -> ApprovalRuleView:
     return ApprovalRuleView(
         id=rule.id,
@@ -116,9 +127,11 @@ def _rule_view(rule: ApprovalRule) -> ApprovalRuleView:
         session_id=rule.session_id,
         principal=rule.principal,
         rule=rule.rule,
+        target=rule.target,
         reason=reason_for_person(rule),
         by=rule.by,
         created_at=rule.created_at,
+        expires_at=rule.expires_at,
     )
 
 

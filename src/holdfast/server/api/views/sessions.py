@@ -17,6 +17,15 @@ from holdfast.core.turns.turn_state import LaneState
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
+class RuleMatchView(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule that fired on a command."""
+
+    rule: str
+    reason: str
+    part: str  # of the command, in full
+    target: str | None  # the program or path that a standing approval is bound to; null: none
+
+
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     """A command that waits, or waited, for the decision of a person."""
 
@@ -27,8 +36,9 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     number: int  # among those of its turn
     tool: str
     command: str
-    rule: str  # "": only `once` is possible
-    reason: str
+    rule: str  # the worst of those that fired; "": only `once` is possible
+    rules: list[RuleMatchView]  # all of them; empty in approvals of older versions
+    reason: str  # of all rules
     requester: str
     approvers: list[str]  # besides the operators
     asked_at: float
@@ -54,16 +64,19 @@ class ApprovalDecisionParams(msgspec.Struct, frozen=True, kw_only=True, forbid_u
 
 
 class ApprovalRuleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A standing approval: commands of this rule run for this person without asking."""
+    """A standing approval: what this rule finds on this target runs for this person without asking,
+    if everything else in the command is approved, too."""
 
     id: str
     scope: ApprovalScope
     session_id: str
     principal: str
     rule: str
+    target: str | None  # a program, a path, or "" where the rule says it all
     reason: str
     by: str
     created_at: float
+    expires_at: float
 
 
 class SessionSummaryView(msgspec.Struct, frozen=True, kw_only=True):

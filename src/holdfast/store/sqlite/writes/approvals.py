@@ -35,8 +35,8 @@ def request_approvals(cursor: apsw.Cursor, *, ask: ApprovalRequest) -> None:
 def _insert_approval(cursor: apsw.Cursor, new: Approval) -> None:
     cursor.execute(
         "INSERT INTO approvals (id, session_id, asked_in, turn_id, call_id, number, tool, command,"
-        " rule, why, requester, approvers, delivery_id, asked_at, deadline, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')",
+        " rule, why, requester, approvers, delivery_id, asked_at, deadline, state, matches, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)",
         (
             new.id,
             new.session_id,
@@ -53,6 +53,8 @@ def _insert_approval(cursor: apsw.Cursor, new: Approval) -> None:
             new.delivery_id,
             new.asked_at,
             new.deadline,
+            msgspec.json.encode(new.matches).decode(),
+            new.digest,
         ),
     )
 
@@ -88,7 +90,7 @@ def _end_approval(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
 def _add_rule(cursor: apsw.Cursor, rule: ApprovalRule) -> None:
     cursor.execute(
         "INSERT INTO approval_rules (id, scope, session_id, principal, rule, why, said_by,"
-        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        " created_at, target, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             rule.id,
             rule.scope.value,
@@ -98,6 +100,8 @@ def _add_rule(cursor: apsw.Cursor, rule: ApprovalRule) -> None:
             rule.why,
             rule.by,
             rule.created_at,
+            rule.target,
+            rule.expires_at,
         ),
     )
 

@@ -60,7 +60,7 @@ def record(cursor: apsw.Cursor, act: AuditEntry) -> None:
     """Adds a row. It is durable together with the change that it describes."""
     last = last_link(cursor)
     seq, facts = last.seq + 1, _encode_json(act.facts).decode()
-    words = _save_words(cursor, seq, act) if act.words else None
+    words = _save_words(cursor, seq, act) if act.words or act.whole_words else None
     row = (
         seq,
         float(act.at),
@@ -139,7 +139,8 @@ def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
 
 def _save_words(cursor: apsw.Cursor, seq: int, act: AuditEntry) -> str:
     """Stores the text beside the row, which has its digest."""
-    body = _encode_json(_redact_words(cursor, act.words)).decode()
+    whole = {name: _redact(cursor, text) for name, text in act.whole_words.items()}
+    body = _encode_json({**_redact_words(cursor, act.words), **whole}).decode()
     (salt,) = cursor.execute("SELECT lower(hex(randomblob(16)))").fetchall()[0]
     cursor.execute(
         "INSERT INTO audit_words (seq, session_id, salt, body) VALUES (?, ?, ?, ?)",
@@ -242,8 +243,20 @@ def record_approval_requested(cursor: apsw.Cursor, approval: Approval) -> None:
                 "deadline": approval.deadline,
             },
             words={"command": approval.command, "why": approval.why},
+            whole_words=_flagged_parts(approval),
         ),
     )
+
+
+def _flagged_parts(approval: Approval) -> dict[str, str]:
+    """Each rule with its part, and the hash of the command. The hash is deleted with the texts: a
+    short command could be guessed from it."""
+    parts = {
+        f"part {number}": f"{match.rule}: {match.part}"
+        for number, match in enumerate(approval.matches, 1)
+        if match.part
+    }
+    return {**parts, "sha256": approval.digest} if approval.digest else parts
 
 
 def record_approval_ended(cursor: apsw.Cursor, end: ApprovalEnd, *, by: str, at: float) -> None:
@@ -299,7 +312,13 @@ def record_permission_given(cursor: apsw.Cursor, rule: ApprovalRule, *, by: str)
             at=rule.created_at,
             session_id=rule.session_id,
             subject=rule.rule,
-            facts={"permission": rule.id, "scope": rule.scope.value, "for": rule.principal},
+            facts={
+                "permission": rule.id,
+                "scope": rule.scope.value,
+                "for": rule.principal,
+                "expires": rule.expires_at,
+            },
+            whole_words={"target": rule.target} if rule.target else {},
         ),
     )
 

@@ -125,4 +125,12 @@ HAZARD_RULES = (
         why=N_("It is too long or too complex to be analysed completely."),
         hazard=Hazard.TOO_COMPLEX,
     ),
+    HazardRule(
+        name="too-long",
+        level=CommandRisk.FORBIDDEN,
+        why=N_(
+            "It is longer than 100,000 characters, which a person cannot check. Write it to a file."
+        ),
+        hazard=Hazard.TOO_LONG,
+    ),
 )

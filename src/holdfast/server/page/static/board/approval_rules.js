@@ -9,10 +9,10 @@ import { SessionLink } from "./session_link.js";
 export function Rules({ page, rules, refresh }) {
   if (!rules.length) return null;
   const columns = [
-    { name: "what", label: _("What"), tone: "words", of: ({ rule, reason }) => html`<code>${rule}</code><small>${reason}</small>` },
+    { name: "what", label: _("What"), tone: "words", of: ({ rule, target, reason }) => html`<code>${target ? `${rule}: ${target}` : rule}</code><small>${reason}</small>` },
     { name: "whom", label: _("For"), of: ({ principal }) => principal },
     { name: "where", label: _("Where"), of: ({ scope, session_id }) => (scope === "always" ? _("everywhere") : html`<${SessionLink} id=${session_id} />`) },
-    { name: "since", label: _("Since"), of: ({ created_at }) => html`<${Moment} at=${created_at} />` },
+    { name: "until", label: _("Until"), of: ({ expires_at }) => html`<${Moment} at=${expires_at} />` },
     { name: "by", label: _("By"), of: ({ by }) => by },
     { name: "act", label: "", of: (rule) => html`<button type="button" class="quiet outlined" data-changes aria-label=${_("Ask again about {rule}", { rule: rule.rule })} onClick=${() => drop(page, rule, refresh)}>${_("Ask again")}</button>` },
   ];
