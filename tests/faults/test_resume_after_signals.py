@@ -22,7 +22,9 @@ def configure(process_harness: ProcessHarness) -> None:
     """The test is the supervisor, turns have no time to park, and there are no restart notices."""
     config = process_harness.paths.config_file.read_text()
     config = config.replace("[gateway]\n", '[gateway]\nsupervisor = "s6"\npark_timeout = 0\n')
-    config = config.replace('allow = ["*"]\n', 'allow = ["*"]\nrestart_notices = false\n')
+    config = config.replace(
+        'allow = ["*", "ann"]\n', 'allow = ["*", "ann"]\nrestart_notices = false\n'
+    )
     process_harness.paths.config_file.write_text(config)
 
 

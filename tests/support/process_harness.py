@@ -43,7 +43,7 @@ base_url = "{model}"
 
 [platforms.simulated]
 base_url = "{vendor}"
-allow = ["*"]
+allow = ["*", "ann"]
 
 [log]
 level = "debug"

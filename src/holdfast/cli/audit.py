@@ -2,6 +2,7 @@
 
 import difflib
 import http.client
+import re
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
@@ -131,13 +132,21 @@ def export(as_format: str, output: str | None) -> None:
 @command.command("verify")
 @home_option
 @json_option
-def verify(as_json: bool) -> None:
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="SEQ:HASH",
+    help="A head that was sent or written down before. Can be given several times.",
+)
+def verify(as_json: bool, heads: tuple[str, ...]) -> None:
     """Check that no row was changed.
 
-    If a row was changed, removed or inserted, names it and exits with 1.
+    If a row was changed, removed or inserted, names it and exits with 1. A head from before also
+    shows if the end was cut off, or if all rows were rewritten.
     """
 
-    if not verify_audit(chosen_home(), as_json=as_json):
+    if not verify_audit(chosen_home(), heads=list(map(_parse_head, heads)), as_json=as_json):
         raise SystemExit(1)
 
 
@@ -266,19 +275,44 @@ def print_audit(
                 _print_rows(more, widths, as_json=as_json)
 
 
-def verify_audit(home: Path, *, as_json: bool) -> bool:
-    """Prints the result; True: the hash chain is intact."""
+def _parse_head(text: str) -> tuple[int, str]:
+    seq, colon, digest = text.strip().partition(":")
+    if not (colon and seq.isascii() and seq.isdecimal() and re.fullmatch("[0-9a-f]{64}", digest)):
+        raise click.UsageError(_("{head!r} is not a head: SEQ:HASH.").format(head=text))
+    return int(seq), digest
+
+
+def verify_audit(home: Path, *, heads: Sequence[tuple[int, str]] = (), as_json: bool) -> bool:
+    """Prints the result; True: the hash chain is intact, and contains the given heads."""
     found = query_api(
         home,
         lambda api: api.get("/audit/verify", AuditVerificationView),
         purpose=_PURPOSE,
         timeout=_VERIFY_TIMEOUT,
     )
+    problems = [each for head in heads if (each := _head_problem(home, found, *head))]
+    found = msgspec.structs.replace(found, broken=[*found.broken, *problems])
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
         _print_verification(found)
     return not found.broken
+
+
+def _head_problem(home: Path, found: AuditVerificationView, seq: int, digest: str) -> str:
+    """Why the rows do not continue from that head; "": they do."""
+    if seq > found.last:
+        return _("row {seq} is missing: the rows end at {last}").format(seq=seq, last=found.last)
+    if seq < found.first:
+        return _("row {seq} is no longer kept: its head cannot be compared").format(seq=seq)
+    page = query_api(
+        home,
+        lambda api: api.get("/audit", AuditPage, {"before": seq + 1, "limit": 1}),
+        purpose=_PURPOSE,
+    )
+    if page.rows and (page.rows[0].seq, page.rows[0].hash) == (seq, digest):
+        return ""
+    return _("row {seq} is not the row whose head was sent").format(seq=seq)
 
 
 def _print_verification(found: AuditVerificationView) -> None:

@@ -13,6 +13,7 @@ from holdfast.core.config.settings import (
     KEY_VARIABLES,
     TOOLSETS,
     ApiMode,
+    AuditSettings,
     FallbackModel,
     ModelSettings,
     PlatformSettings,
@@ -83,6 +84,7 @@ def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
     for index, address in enumerate(settings.model.discover):
         _check_url(raw, ("model", "discover", index), address)
     _check_url(raw, ("otel", "endpoint"), settings.otel.endpoint)
+    _check_audit(raw, settings.audit)
     for index, toolset in enumerate(settings.agent.toolsets):
         _check_name(raw, ("agent", "toolsets", index), toolset, TOOLSETS)
     for name, platform in settings.platforms.items():
@@ -102,6 +104,24 @@ def check_rules(raw: RawConfig, settings: Settings) -> list[str]:
     _check_zone(raw, ("jobs", "time_zone"), settings.jobs.time_zone)
     _check_people_and_chats(raw, settings)
     return _warnings(settings)
+
+
+def _check_audit(raw: RawConfig, audit: AuditSettings) -> None:
+    _check_url(raw, ("audit", "webhook"), audit.webhook)
+    if audit.webhook and not audit.webhook_secret:
+        raise raw.error(
+            ("audit", "webhook_secret"),
+            N_("{key} is missing: a receiver could not tell our posts from others"),
+            value="",
+            allowed=N_('a reference, "env:NAME" or "file:path"'),
+        )
+    if audit.syslog and not re.fullmatch(r"udp://[^/?#@]+|unix:///.+", audit.syslog):
+        raise raw.error(
+            ("audit", "syslog"),
+            N_("{key} is not a usable address"),
+            value=audit.syslog,
+            allowed=N_("udp://host:port or unix:///path"),
+        )
 
 
 def _check_network(raw: RawConfig, path: KeyPath, value: str) -> None:

@@ -105,6 +105,11 @@ def _secret_references(settings: Settings) -> Iterator[_SecretReference]:
     entries.append(
         _SecretReference(path=path, reference=otel.header_secret, enabled=bool(otel.endpoint))
     )
+    audit = settings.audit
+    path = ("audit", "webhook_secret")
+    entries.append(
+        _SecretReference(path=path, reference=audit.webhook_secret, enabled=bool(audit.webhook))
+    )
     for name, platform in settings.platforms.items():
         entries += _account_references(("platforms", name), platform)
         for account, each in platform.accounts.items():

@@ -837,9 +837,6 @@ class Gateway:
         await self.memory.start()
         self._progress("recovering")
         await self.home_channels.load()
-        await withdraw_outdated_rules(
-            self._store, self.runtime, self.home_channels, self._languages
-        )
         await self.quiet_chats.load(self._store)
         await self.paired_users.load()
         self.resumed = await self._recover()
@@ -848,6 +845,9 @@ class Gateway:
         self.intake.open()
         self._progress("connecting")
         await self.accounts.open()
+        await withdraw_outdated_rules(
+            self._store, self.runtime, self.home_channels, self._languages
+        )
         group.run_until_closed(self.expiry.run(), name="expiry")
         group.run_until_closed(self.scheduler.run(), name="scheduler")
 

@@ -202,7 +202,26 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
             store, backups=backups, minute_history=api_context.status.minute_history
         )
         self.started.maintenance.start()
+        self._send_audit_heads(self.started.maintenance, store)
         self._watch_config_file(self.started.maintenance, api_context.gateway)
+
+    def _send_audit_heads(self, maintenance: Maintenance, store: HomeStore) -> None:
+        config = self.wiring.config
+        if not (config.settings.audit.syslog or config.settings.audit.webhook):
+            return
+        from holdfast.server.audit_heads import (  # noqa: PLC0415 - most have no receiver
+            AuditHeadSender,
+        )
+
+        sender = AuditHeadSender(
+            config.settings.audit,
+            store,
+            secret=config.secret("audit.webhook_secret"),
+            gateway=socket.gethostname(),
+            clock=self.wiring.runtime.clock,
+            new_id=self.wiring.runtime.new_id,
+        )
+        maintenance.add_task(sender.run(), name="send audit heads")
 
     def _watch_config_file(self, maintenance: Maintenance, gateway: Gateway) -> None:
         reloader = self.started.reloader

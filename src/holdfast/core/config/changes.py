@@ -30,7 +30,7 @@ _DESCRIPTIONS: Mapping[ChangeEffect, str] = {
 
 # Whole sections first, then single keys. A process sets these up once: its sockets, sandboxes and
 # files, and what its supervisor tells it. Everything else can be changed while it runs.
-_RESTART_SECTIONS = frozenset({"runner", "backup", "browser", "otel"})
+_RESTART_SECTIONS = frozenset({"runner", "backup", "browser", "otel", "audit"})
 _RESTART_KEYS = frozenset(
     {
         "log.file_mb",

@@ -329,6 +329,15 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return at + self.session_hours * 3600
 
 
+class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[audit]`: where the number and hash of the last audit row are sent."""
+
+    syslog: str = ""  # udp://host:port or unix:///path; "": not sent
+    webhook: str = ""  # "": not sent
+    webhook_secret: str = ""  # signs each post, as a reference: "env:NAME" or "file:path"
+    interval: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds between two heads
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -410,6 +419,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     web: WebSettings = WebSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     send: SendSettings = SendSettings()
+    audit: AuditSettings = AuditSettings()
     log: LogSettings = LogSettings()
     otel: OtelSettings = OtelSettings()
     prices: dict[str, Price] = {}  # by model; "name-*": all models whose names begin so
