@@ -1,7 +1,7 @@
 """Sends the head of the audit off the machine: number and hash of its last row.
 
-Whoever has a head can show later that a row up to it was changed or removed, also by someone who
-rewrote the whole chain: `holdfast audit verify --head`. Imported only where `[audit]` names a
+A head that was stored elsewhere shows later that a row up to it was changed or removed, also if the
+whole chain was recalculated: `holdfast audit verify --head`. Imported only where `[audit]` names a
 receiver.
 """
 
@@ -114,8 +114,7 @@ class AuditHeadSender:
 
 
 def _send_syslog(target: str, head: AuditHead) -> None:
-    """One RFC 5424 message. Syslog confirms nothing and proves no sender: the receiver's own log
-    is what nobody on this machine can change."""
+    """One RFC 5424 message. Syslog neither confirms it nor proves its sender."""
     message = f"<{_SYSLOG_PRIORITY}>1 - {head.gateway} holdfast - audit-head - {head.head}".encode()
     parts = urlsplit(target)
     if parts.scheme == "unix":

@@ -57,13 +57,14 @@ async def configure_people(harness: ApprovalHarness, **account: object) -> None:
     await harness.start()
 
 
+@pytest.mark.parametrize("approved", [DELETE, "sudo -n true"])
 async def test_a_standing_approval_needs_one_for_every_rule_that_fires(
-    harness: ApprovalHarness, call: Call
+    harness: ApprovalHarness, call: Call, approved: str
 ) -> None:
     """A yes to the deletion is no yes to the rights of another user, which the same command asks
-    for."""
-    await approve(harness, call, DELETE, "always")
-    harness.model.say([shell(call, DELETE)], "not asked")
+    for, and the other way round."""
+    await approve(harness, call, approved, "always")
+    harness.model.say([shell(call, approved)], "not asked")
     harness.say("again")
     await harness.wait_for_text("not asked")
     harness.model.say([shell(call, DELETE_AS_ROOT)], "done")
