@@ -14,7 +14,7 @@ from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import ToolEnded, ToolProgressed, ToolStarted
 from holdfast.core.messages.transcript import CallRecovery, ToolCall, ToolMessage, ToolOutcome
-from holdfast.core.ports.runtime import CommandTool, MessageTool, Tool
+from holdfast.core.ports.runtime import CommandTool, FileTool, InputTool, MessageTool, Tool
 from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFailed, ToolOutput
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ OUTCOME_UNKNOWN = ToolOutput(
 def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> list[CallId]:
     """The calls of a new reply that run first and need no permission check: their start can be
     recorded together with the reply."""
-    batch = next(_batches(agent, calls))
+    batch = next(_batches(agent, turn, calls))
     pending = _pending_calls(agent, turn, batch)
     if turn.parking or (pending and not turn.may_run(pending[0])):
         return []
@@ -50,7 +50,7 @@ async def run_calls(
     Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
     the first that is left to a successor; the calls before it are done.
     """
-    for index, batch in enumerate(batches := list(_batches(agent, calls))):
+    for index, batch in enumerate(batches := list(_batches(agent, turn, calls))):
         if batch[0].id in started:
             await _run_batch(agent, turn, batch)
             continue
@@ -175,12 +175,20 @@ def _pending_calls(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> l
 
 def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
     tool = agent.toolbox.by_name.get(call.name)
-    if not isinstance(tool, CommandTool | MessageTool):
+    if not isinstance(tool, CommandTool | MessageTool | FileTool):
         return None
     try:
         arguments = _decode_call(agent, call)[1]
     except ToolFailed:
         return None  # running it reports what is wrong with the arguments
+    if isinstance(tool, FileTool):
+        access = tool.file_access(arguments)
+        if access is None:
+            return None
+        return PendingCall(call_id=call.id, tool=call.name, command=access.text, file=access)
+    if isinstance(tool, InputTool) and (given := tool.process_input(arguments)) is not None:
+        process, text = given
+        return PendingCall(call_id=call.id, tool=call.name, command=text, process=process)
     if isinstance(tool, CommandTool):
         command, to = tool.command(arguments), None
     else:
@@ -190,8 +198,8 @@ def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
     return PendingCall(call_id=call.id, tool=call.name, command=command, chat=to)
 
 
-def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
-    for reads, run in groupby(calls, key=lambda call: _is_read_only(agent, call)):
+def _batches(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
+    for reads, run in groupby(calls, key=lambda call: _is_read_only(agent, turn, call)):
         batch = list(run)
         if reads:
             for first in range(0, len(batch), _MAX_CONCURRENT_CALLS):
@@ -200,9 +208,13 @@ def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]
             yield from ([call] for call in batch)
 
 
-def _is_read_only(agent: Agent, call: ToolCall) -> bool:
+def _is_read_only(agent: Agent, turn: TurnPort, call: ToolCall) -> bool:
     tool = agent.toolbox.by_name.get(call.name)
-    # A tool that runs commands is a batch of its own, because it may have to wait for a person.
-    return (
-        tool is not None and tool.replay is ReplayClass.SAFE and not isinstance(tool, CommandTool)
-    )
+    # What may have to wait for a person is a batch of its own: a tool that runs commands, and the
+    # read of a file that the rules about paths name.
+    if tool is None or tool.replay is not ReplayClass.SAFE or isinstance(tool, CommandTool):
+        return False
+    if not isinstance(tool, FileTool) or call.id in turn.unresolved_calls:
+        return True
+    pending = _pending_call(agent, call)
+    return pending is None or turn.may_run(pending)

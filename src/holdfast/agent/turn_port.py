@@ -27,20 +27,22 @@ from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.retry import STEP_RETRY
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
-from holdfast.core.turns.tool import ToolOutput
+from holdfast.core.turns.tool import FileAccess, ToolOutput
 from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that has not started, with the command that it would run, or the text that it would
-    send to `chat`."""
+    """A call that has not started, with the command that it would run, the text that it would send
+    to `chat` or write to `process`, or what it would do with `file`."""
 
     call_id: CallId
     tool: str
     command: str
     chat: str | None = None
+    process: str | None = None
+    file: FileAccess | None = None
 
 
 class WaitingForApproval(Exception):

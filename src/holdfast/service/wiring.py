@@ -257,7 +257,10 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             redact=self.redact,
             memory=self._memory(store, notes, settings.memory),
             runners=runners,
-            judge=LazyShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
+            judge=LazyShellJudge(
+                workspaces=(WORKSPACE, str(config.home / "workspaces")),
+                gateway_home=str(config.home),
+            ),
             turn_starts=self.turn_starts,
             browsers=toolsets.browsers,
             files=WorkspaceFiles(config.home),

@@ -9,6 +9,7 @@ from holdfast.core.ports.sandbox import FileEditResult
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
+    FileAccess,
     ReplayClass,
     ToolContext,
     ToolFailed,
@@ -17,6 +18,16 @@ from holdfast.core.turns.tool import (
 from holdfast.tools.arguments import decode, make_schema
 
 DEFAULT_LINES = 1000
+
+
+def _file_access(name: str, arguments: Arguments, *, writes: bool) -> FileAccess | None:
+    """Shows the path, and then what would be written there."""
+    path = arguments.get("path", ".")
+    if not isinstance(path, str):
+        return None
+    changes = [arguments.get(field) for field in ("content", "old", "new")] if writes else []
+    shown = [f"{name} {path}", *(text for text in changes if isinstance(text, str))]
+    return FileAccess(path=path, writes=writes, text="\n".join(shown))
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +42,9 @@ class ReadTool:
     toolset = "files"
     replay = ReplayClass.SAFE
     danger = Danger.NONE
+
+    def file_access(self, arguments: Arguments) -> FileAccess | None:
+        return _file_access("read", arguments, writes=False)
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(ReadArguments, arguments)
@@ -68,6 +82,9 @@ class WriteTool:
     replay = ReplayClass.ATTACH
     danger = Danger.NONE
 
+    def file_access(self, arguments: Arguments) -> FileAccess | None:
+        return _file_access("write", arguments, writes=True)
+
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(WriteArguments, arguments)
         try:
@@ -95,6 +112,9 @@ class EditTool:
     toolset = "files"
     replay = ReplayClass.ATTACH
     danger = Danger.NONE
+
+    def file_access(self, arguments: Arguments) -> FileAccess | None:
+        return _file_access("edit", arguments, writes=True)
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(EditArguments, arguments)
@@ -136,6 +156,9 @@ class FileSearchTool:
     toolset = "files"
     replay = ReplayClass.SAFE
     danger = Danger.NONE
+
+    def file_access(self, arguments: Arguments) -> FileAccess | None:
+        return _file_access("search", arguments, writes=False)
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(FileSearchArguments, arguments)

@@ -125,6 +125,12 @@ class ProcessTool:
         starts = arguments.get("action") == "start" and isinstance(command, str)
         return command if starts else None
 
+    def process_input(self, arguments: Arguments) -> tuple[str, str] | None:
+        text, process = arguments.get("text"), arguments.get("id")
+        if arguments.get("action") != "write":
+            return None
+        return (process, text) if isinstance(process, str) and isinstance(text, str) else None
+
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(ProcessArguments, arguments)
         if request.action == "start" and not request.command.strip():

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.ids import SessionKey
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source, build_session_key
-from holdfast.core.people.approval import REQUESTER, ApprovalScope
+from holdfast.core.people.approval import REQUESTER, ApprovalScope, CommandPattern
 from holdfast.core.sessions.reset import Hour, Minutes, ResetMode, ResetRule
 from holdfast.core.turns.pricing import Price
 
@@ -321,6 +321,7 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     # How long an answer applies that is not for once.
     session_hours: Annotated[float, msgspec.Meta(gt=0)] = 24
     always_days: Annotated[float, msgspec.Meta(gt=0)] = 30
+    patterns: tuple[CommandPattern, ...] = ()  # rules of the operators, besides the built-in ones
 
     def expiry(self, scope: ApprovalScope, *, at: float) -> float:
         """When an answer of that scope, given now, stops to apply."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -65,8 +65,43 @@ class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
 HARMLESS = CommandVerdict(level=CommandRisk.HARMLESS)
 
 
+class PatternAction(StrEnum):
+    ASK = "ask"  # a person, each time
+    ALLOW = "allow"  # what the rules find in it, unless it is forbidden
+    FORBID = "forbid"
+
+
+class CommandPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[approvals.patterns]]`: a rule of the operators, tried for each program that a command runs
+    (with its arguments) and each path that it touches. `*` stands for any text."""
+
+    match: Annotated[str, msgspec.Meta(min_length=1)]
+    action: PatternAction
+    reason: str = ""  # for people
+
+
+class JudgedInput(StrEnum):
+    """What the judged text is."""
+
+    COMMAND = "command"  # a shell runs it
+    PROCESS_INPUT = "input"  # a running program reads it
+    READ_PATH = "read"  # a file tool reads the file
+    WRITTEN_PATH = "write"  # a file tool changes the file
+
+
+class JudgeContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judge must know besides the text."""
+
+    kind: JudgedInput = JudgedInput.COMMAND
+    patterns: tuple[CommandPattern, ...] = ()
+    process: str = ""  # of `PROCESS_INPUT`: the command that started the program
+
+
+PLAIN_COMMAND = JudgeContext()
+
+
 class CommandJudge(Protocol):
-    def judge(self, command: str) -> CommandVerdict:
+    def judge(self, command: str, context: JudgeContext = PLAIN_COMMAND) -> CommandVerdict:
         """All that the rules find in the command, as a shell would read it. Never raises: a command
         that cannot be parsed is dangerous."""
         ...

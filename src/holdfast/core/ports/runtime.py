@@ -8,7 +8,14 @@ import msgspec
 from holdfast.core.crash_points import CrashHook, no_crash
 from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.turns.stop import StopOrder
-from holdfast.core.turns.tool import Arguments, Danger, ReplayClass, ToolContext, ToolOutput
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    FileAccess,
+    ReplayClass,
+    ToolContext,
+    ToolOutput,
+)
 
 IdFactory = Callable[[str], str]
 """Makes a new, unique id with the given prefix."""
@@ -79,6 +86,24 @@ class CommandTool(Protocol):
 
     def command(self, arguments: Arguments) -> str | None:
         """The text that the shell would get. None: no command, or invalid arguments."""
+        ...
+
+
+@runtime_checkable
+class InputTool(Protocol):
+    """A tool whose calls write to the input of a running process: a shell would run it."""
+
+    def process_input(self, arguments: Arguments) -> tuple[str, str] | None:
+        """The id of the process, and the text. None: another call, or invalid arguments."""
+        ...
+
+
+@runtime_checkable
+class FileTool(Protocol):
+    """A tool whose calls read or change a file: the rules about paths apply."""
+
+    def file_access(self, arguments: Arguments) -> FileAccess | None:
+        """None: invalid arguments."""
         ...
 
 

@@ -60,3 +60,11 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Arguments = Mapping[str, Any]
+
+
+class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that a call reads or changes, and what an approval request shows of the call."""
+
+    path: str
+    writes: bool
+    text: str

@@ -1,6 +1,6 @@
 """Decides whether a tool call may run, and asks people where they must decide."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -20,6 +20,8 @@ from holdfast.core.people.approval import (
     CommandJudge,
     CommandRisk,
     CommandVerdict,
+    JudgeContext,
+    JudgedInput,
     RuleMatch,
 )
 from holdfast.core.ports.runtime import Runtime
@@ -69,6 +71,7 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
     row: InboxRow  # the message that the turn answers
     approvals: PendingApprovals
     settings: ApprovalSettings
+    find_process: Callable[[str], Awaitable[str]]  # the command of a process; "": unknown
     check_may_ask: Callable[[], None]  # raises where it is too late to ask a person
 
     @property
@@ -186,6 +189,8 @@ class ApprovalGate:
 
     def allowed_without_asking(self, turn: AskingTurn, call: PendingCall) -> str | None:
         """Why the call may run, if neither a person nor the store is needed to decide."""
+        if call.process is not None:
+            return None  # its program is known only to its runner
         verdict = self._decide_by_settings(turn, call)
         return verdict if isinstance(verdict, str) else None
 
@@ -193,7 +198,8 @@ class ApprovalGate:
         self, turn: AskingTurn, call: PendingCall
     ) -> CommandVerdict | ToolOutput | str:
         """A text: why the call may run. A result: it is refused. A verdict: ask people about it."""
-        verdict = self._decide_by_settings(turn, call)
+        process = "" if call.process is None else await turn.find_process(call.process)
+        verdict = self._decide_by_settings(turn, call, process=process)
         if not isinstance(verdict, CommandVerdict):
             return verdict
         rules = await self._standing_rules(turn, verdict)
@@ -201,11 +207,11 @@ class ApprovalGate:
         return f"standing {names}" if rules else verdict
 
     def _decide_by_settings(
-        self, turn: AskingTurn, call: PendingCall
+        self, turn: AskingTurn, call: PendingCall, *, process: str = ""
     ) -> CommandVerdict | ToolOutput | str:
         """As `_decide`, before the standing rules are read."""
         judgement = (
-            self._judge.judge(call.command)
+            self._judge_call(turn, call, process)
             if call.chat is None
             else self._send_policy.judge(call.chat, turn.row)
         )
@@ -219,6 +225,18 @@ class ApprovalGate:
             case ApprovalMode.REFUSE:
                 return _refusal(_REFUSED_BY_MODE, judgement)
         return judgement
+
+    def _judge_call(self, turn: AskingTurn, call: PendingCall, process: str) -> CommandVerdict:
+        text, kind = call.command, JudgedInput.COMMAND
+        if call.file is not None:
+            text = call.file.path
+            kind = JudgedInput.WRITTEN_PATH if call.file.writes else JudgedInput.READ_PATH
+        elif call.process is not None:
+            kind = JudgedInput.PROCESS_INPUT
+        patterns = turn.settings.patterns
+        if kind is JudgedInput.COMMAND and not patterns:
+            return self._judge.judge(text)
+        return self._judge.judge(text, JudgeContext(kind=kind, patterns=patterns, process=process))
 
     async def _standing_rules(
         self, turn: AskingTurn, verdict: CommandVerdict

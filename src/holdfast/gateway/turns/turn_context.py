@@ -9,6 +9,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.auxiliary import AuxiliaryClient
 from holdfast.agent.turn_port import Parked, PendingCall
 from holdfast.core.config.settings import Settings
+from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.jobs.job import JobPort
 from holdfast.core.messages.admission import STEERED_NOTICE
@@ -283,8 +284,18 @@ class TurnContext:
             row=self._rows[-1],
             approvals=self._approvals,
             settings=self._settings.approvals,
+            find_process=self._find_process,
             check_may_ask=self._check_may_ask,
         )
+
+    async def _find_process(self, process_id: str) -> str:
+        """The command of a process of the sandbox; "" if it does not know it: writing to it then
+        fails with the reason."""
+        try:
+            known = await self.sandbox.list_processes()
+        except RunnerError:
+            return ""
+        return next((each.command for each in known if each.id == process_id), "")
 
     def _check_may_ask(self) -> None:
         """Raise `Parked` if the gateway has marked the turn. A marked turn is about to be cut, and

@@ -6,21 +6,27 @@ pay for it.
 
 from functools import cached_property
 
-from holdfast.core.people.approval import CommandJudge, CommandVerdict
+from holdfast.core.people.approval import (
+    PLAIN_COMMAND,
+    CommandJudge,
+    CommandVerdict,
+    JudgeContext,
+)
 
 
 class LazyShellJudge:
     """Grammar and rules take tens of milliseconds and 2 MB, which a gateway whose agents only
     talk never needs."""
 
-    def __init__(self, *, workspaces: tuple[str, ...]) -> None:
+    def __init__(self, *, workspaces: tuple[str, ...], gateway_home: str = "") -> None:
         self._workspaces = workspaces
+        self._gateway_home = gateway_home
 
-    def judge(self, command: str) -> CommandVerdict:
-        return self._judge.judge(command)
+    def judge(self, command: str, context: JudgeContext = PLAIN_COMMAND) -> CommandVerdict:
+        return self._judge.judge(command, context)
 
     @cached_property
     def _judge(self) -> CommandJudge:
         from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - the point of this
 
-        return ShellJudge(workspaces=self._workspaces)
+        return ShellJudge(workspaces=self._workspaces, gateway_home=self._gateway_home)

@@ -1,19 +1,38 @@
 """The judge: all that the rules find in a command."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
 import msgspec
 
-from holdfast.core.people.approval import HARMLESS, CommandRisk, CommandVerdict, RuleMatch
-from holdfast.tools.shell.invocation import FoundHazard, Hazard, PathAction, PathEffect, to_excerpt
+from holdfast.core.people.approval import (
+    HARMLESS,
+    PLAIN_COMMAND,
+    CommandPattern,
+    CommandRisk,
+    CommandVerdict,
+    JudgeContext,
+    JudgedInput,
+    PatternAction,
+    RuleMatch,
+)
+from holdfast.tools.shell.interpreters import INTERPRETERS, SHELLS
+from holdfast.tools.shell.invocation import (
+    FoundHazard,
+    Hazard,
+    PathAction,
+    PathEffect,
+    ProgramCall,
+    to_excerpt,
+)
 from holdfast.tools.shell.markers import MARKERS, UNKNOWN, sanitise
 from holdfast.tools.shell.nested_commands import REMOTE_CWD
 from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
 from holdfast.tools.shell.path_effects import path_effects_of
 from holdfast.tools.shell.paths import SESSION_CWD, PathResolver
-from holdfast.tools.shell.rules.base import ShellRule
+from holdfast.tools.shell.rules.base import PathRule, ProgramRule, ShellRule
 from holdfast.tools.shell.rules.table import RuleTable
 from holdfast.tools.shell.walker import ScriptWalker
 
@@ -40,19 +59,24 @@ class ShellJudge:
     home even if the sandbox has another one: the judge must not depend on the sandbox."""
 
     def __init__(
-        self, *, workspaces: tuple[str, ...] = ("/workspace",), home: str = "/home/agent"
+        self,
+        *,
+        workspaces: tuple[str, ...] = ("/workspace",),
+        home: str = "/home/agent",
+        gateway_home: str = "",
     ) -> None:
-        self._paths = PathResolver(workspaces=workspaces, home=home)
+        self._paths = PathResolver(workspaces=workspaces, home=home, gateway_home=gateway_home)
         self._parser = BashParser()
         self._rules = RuleTable()
 
-    def judge(self, command: str) -> CommandVerdict:
+    def judge(self, command: str, context: JudgeContext = PLAIN_COMMAND) -> CommandVerdict:
         """All findings in the command, parsed as a shell would; the worst one is the first."""
         if len(command) > MAX_COMMAND:
             too_long = self._rules.by_hazard[Hazard.TOO_LONG]
             return _verdict([_Finding(too_long, to_excerpt(command[:_MAX_REASON_PART]), None)])
         found: dict[_Finding, None] = {}
-        for finding in self._findings(sanitise(command)):
+        findings = self._found_by_rules(sanitise(command), context)
+        for finding in _after_patterns(findings, context.patterns):
             if len(found) < MAX_MATCHES or finding.rule.level is CommandRisk.FORBIDDEN:
                 found[finding] = None
             elif finding not in found:
@@ -61,38 +85,80 @@ class ShellJudge:
                 found[_Finding(rule, to_excerpt(sanitise(command)), None)] = None
         return _verdict(list(found))
 
-    def _findings(self, command: str) -> Iterator["_Finding"]:
+    def _found_by_rules(
+        self, command: str, context: JudgeContext
+    ) -> Iterator["_Finding | ProgramCall | PathEffect"]:
+        match context.kind:
+            case JudgedInput.COMMAND:
+                yield from self._findings(command)
+            case JudgedInput.PROCESS_INPUT:
+                yield from self._input_findings(command, sanitise(context.process))
+            case JudgedInput.READ_PATH | JudgedInput.WRITTEN_PATH:
+                writes = context.kind is JudgedInput.WRITTEN_PATH
+                action = PathAction.WRITE if writes else PathAction.READ
+                path = _expand_home(command, self._paths.home)
+                yield from self._effect_findings(
+                    PathEffect(action=action, path=path, paths=self._paths)
+                )
+
+    def _input_findings(
+        self, text: str, process: str
+    ) -> Iterator["_Finding | ProgramCall | PathEffect"]:
+        """What the program would do with the input, besides what it was started for. Names that
+        earlier input has defined are not known."""
+        before = {found for found in self._findings(process) if isinstance(found, _Finding)}
+        reads_code = False
+        for found in self._findings(process, stdin=text):
+            if isinstance(found, ProgramCall):
+                name = found.program.rstrip("0123456789.")
+                reads_code = reads_code or name in SHELLS or name in INTERPRETERS
+            if found not in before:
+                yield found
+        if reads_code and text.strip() and not text.endswith("\n"):
+            # The next input completes the line, and would be judged without this one.
+            rule = self._rules.by_hazard[Hazard.UNKNOWN_CODE]
+            yield _Finding(rule, to_excerpt(text), None)
+
+    def _findings(
+        self, command: str, stdin: str = ""
+    ) -> Iterator["_Finding | ProgramCall | PathEffect"]:
+        """All findings, and the programs and paths that patterns are tried for."""
         walker = ScriptWalker(self._parser, self._paths)
         try:
-            walker.walk_script(command)
+            walker.walk_script(command, stdin)
         except (ScriptTooComplex, RecursionError):
             # What was found up to there still counts.
             walker.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
         for found in walker.hazards:
-            if found.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command):
+            if found.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command + stdin):
                 # Neither a program nor a path says enough: it is bound to this very command.
                 known = found.hazard is not Hazard.UNKNOWN_CODE
-                target = f"sha256:{_sha256(command)}" if known else None
+                target = f"sha256:{_sha256(command + stdin)}" if known else None
                 yield _Finding(self._rules.by_hazard[found.hazard], found.part, target)
         yield from self._program_findings(walker)
         yield from self._path_findings(walker)
 
-    def _program_findings(self, walker: ScriptWalker) -> Iterator["_Finding"]:
+    def _program_findings(self, walker: ScriptWalker) -> Iterator["_Finding | ProgramCall"]:
         for run in walker.programs:
+            yield run
             for rule in self._rules.for_program(run.program):
                 if rule.matches(run):
                     yield _Finding(rule, run.excerpt, _target(run.program, run.paths))
             walker.path_effects.extend(path_effects_of(run))
 
-    def _path_findings(self, walker: ScriptWalker) -> Iterator["_Finding"]:
+    def _path_findings(self, walker: ScriptWalker) -> Iterator["_Finding | PathEffect"]:
         for effect in walker.path_effects:
-            path = effect.path.rstrip()
-            if not path or (path == UNKNOWN and effect.action is not PathAction.DELETE):
-                continue
-            location = effect.paths.locate(path)
-            for rule in self._rules.by_action[effect.action]:
-                if rule.matches(effect, location):
-                    yield _Finding(rule, to_excerpt(path), _path_target(effect, path))
+            yield from self._effect_findings(effect)
+
+    def _effect_findings(self, effect: PathEffect) -> Iterator["_Finding | PathEffect"]:
+        path = effect.path.rstrip()
+        if not path or (path == UNKNOWN and effect.action is not PathAction.DELETE):
+            return
+        yield effect
+        location = effect.paths.locate(path)
+        for rule in self._rules.by_action[effect.action]:
+            if rule.matches(effect, location):
+                yield _Finding(rule, to_excerpt(path), _path_target(effect, path))
 
 
 class _Finding(msgspec.Struct, frozen=True):
@@ -118,6 +184,63 @@ class _Finding(msgspec.Struct, frozen=True):
         if len(part) > _MAX_REASON_PART:
             part = part[: _MAX_REASON_PART - 1] + "…"
         return self.rule.why.format(part=part)
+
+
+_PATTERN_LEVELS = {
+    PatternAction.ASK: CommandRisk.DANGEROUS,
+    PatternAction.FORBID: CommandRisk.FORBIDDEN,
+}
+PATTERN_RULE = "pattern {match}"  # the name of the rule that a pattern makes
+
+
+def _after_patterns(
+    found: Iterable[_Finding | ProgramCall | PathEffect], patterns: Sequence[CommandPattern]
+) -> Iterator[_Finding]:
+    """The findings that no pattern allows, and those of patterns."""
+    allowing = [each.match for each in patterns if each.action is PatternAction.ALLOW]
+    others = [each for each in patterns if each.action is not PatternAction.ALLOW]
+    for each in found:
+        if isinstance(each, _Finding):
+            if not any(_allows(match, each) for match in allowing):
+                yield each
+            continue
+        if not others:
+            continue
+        # A path by both its names: as it is written, and where it leads.
+        texts = (
+            (each.excerpt,)
+            if isinstance(each, ProgramCall)
+            else (to_excerpt(each.path), _path_target(each, each.path) or "")
+        )
+        for pattern in others:
+            if any(fnmatchcase(text, pattern.match) for text in texts):
+                why = pattern.reason or _PATTERN_REASON.format(pattern=pattern.match)
+                rule = ShellRule(
+                    name=PATTERN_RULE.format(match=pattern.match),
+                    level=_PATTERN_LEVELS[pattern.action],
+                    why=why.replace("{", "{{").replace("}", "}}"),
+                )
+                # A person is asked each time.
+                yield _Finding(rule, texts[0], None)
+
+
+_PATTERN_REASON = "The configuration of this gateway names it: {pattern}."
+
+
+def _allows(match: str, finding: _Finding) -> bool:
+    """Not what is forbidden, nor what neither a program nor a path says enough about."""
+    if finding.rule.level is CommandRisk.FORBIDDEN or finding.target is None:
+        return False
+    match finding.rule:
+        case ProgramRule():
+            return fnmatchcase(finding.part, match)
+        case PathRule():
+            return fnmatchcase(finding.target, match)
+    return False
+
+
+def _expand_home(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 def _verdict(findings: list[_Finding]) -> CommandVerdict:

@@ -57,6 +57,13 @@ class PathResolver(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = SESSION_CWD
     home: str = "/home/agent"
     workspaces: tuple[str, ...] = ("/workspace",)
+    gateway_home: str = ""  # "": not known
+
+    def is_of_gateway(self, path: str) -> bool:
+        """Whether it is in the gateway's home, besides the workspaces in it."""
+        full = self.resolve(path)
+        inside = full == self.gateway_home or full.startswith(self.gateway_home + "/")
+        return bool(self.gateway_home) and inside and self.locate(path) is not PathLocation.INSIDE
 
     def resolve(self, path: str) -> str:
         """The absolute path, without `.` and `..`. A `..` that leads from the workspace into a

@@ -161,6 +161,20 @@ def _is_startup_file(effect: PathEffect, location: PathLocation) -> bool:
 
 SYSTEM_FILE_RULES = (
     PathRule(
+        name="gateway-home",
+        level=CommandRisk.FORBIDDEN,
+        why=N_("It would change the gateway's own files ({part})."),
+        actions=_WRITE_ACTIONS,
+        matches=lambda effect, location: effect.paths.is_of_gateway(effect.path),
+    ),
+    PathRule(
+        name="read-gateway-home",
+        level=CommandRisk.DANGEROUS,
+        why=N_("It would read the gateway's own files ({part})."),
+        actions=frozenset((PathAction.READ,)),
+        matches=lambda effect, location: effect.paths.is_of_gateway(effect.path),
+    ),
+    PathRule(
         name="start-up-file",
         level=CommandRisk.DANGEROUS,
         why=N_("It would change what runs automatically or who may log in ({part})."),
