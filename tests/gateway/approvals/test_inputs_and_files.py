@@ -10,10 +10,10 @@ from tests.support.approvals import ApprovalHarness
 from tests.support.gateway_harness import Call, NoRunners
 
 from holdfast.core.config.settings import ApprovalSettings
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.people.approval import CommandPattern, JudgeContext, PatternAction
-from holdfast.core.ports.sandbox import FileText, ProcessInfo
+from holdfast.core.ports.sandbox import CommandResult, FileText, ProcessInfo
 from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
 from holdfast.tools.shell.judge import ShellJudge
 from holdfast.tools.terminal import ProcessTool, TerminalTool
@@ -25,6 +25,8 @@ class BusySandbox:
     def __init__(self) -> None:
         self.fed: list[tuple[str, str]] = []
         self.read: list[str] = []
+        self.ran: list[str] = []
+        self.files: dict[str, str] = {}
 
     async def list_processes(self) -> tuple[ProcessInfo, ...]:
         commands = {"p1": "bash", "p2": "python3 -i", "p3": "cat > notes.txt"}
@@ -39,7 +41,12 @@ class BusySandbox:
 
     async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText:
         self.read.append(path)
-        return FileText(text="x", first=1, shown=1, total=1)
+        text = self.files.get(path, "x")
+        return FileText(text=text, first=1, shown=1, total=1)
+
+    async def run(self, call_id: CallId, command: str, **_: Any) -> CommandResult:
+        self.ran.append(command)
+        return CommandResult(exit_code=0, output="ran")
 
 
 class BusyRunners(NoRunners):
@@ -172,6 +179,71 @@ async def test_a_flagged_read_among_others_waits_alone(
     harness.say("yes")
     await harness.wait_for_text("done")
     assert box(harness).read == paths
+
+
+BUILD = """#!/bin/sh
+set -e
+rm -rf "$BUILD_DIR" node_modules
+exec "$JAVACMD" "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["bash deploy.sh", "sh ./deploy.sh", "./deploy.sh now", "source deploy.sh", "make", "sh a.sh"],
+)
+async def test_a_script_of_the_workspace_is_read_and_judged(
+    harness: ApprovalHarness, call: Call, command: str
+) -> None:
+    """Also one that another one runs."""
+    text = "#!/bin/sh\nset -e\nrm -rf /srv/old\n"
+    box(harness).files = {
+        "deploy.sh": text,
+        "Makefile": "all:\n\trm -rf /srv/old\n",
+        "a.sh": "./deploy.sh\n",
+    }
+    harness.model.say([call("terminal", encoded(command=command))], "done")
+    harness.say("go")
+    (row,) = await harness.pending_approvals()
+    assert (row.rule, row.matches[0].target) == ("delete-outside", "/srv/old")
+    assert box(harness).ran == []
+    harness.say("always")
+    await harness.wait_for_text("done")
+    harness.model.say([call("terminal", encoded(command=command))], "again")
+    harness.say("go on")
+    await harness.wait_for_text("again")
+    assert box(harness).ran == [command, command]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("./deploy.sh", BUILD),
+        ("./deploy.sh", "#!/usr/bin/env python3\nimport shutil\nrm -rf /\n"),
+        ("make", "all: x.o\n\t$(CC) -o x x.o\n\trm -rf $(OUT)\n"),
+        ("bash deploy.sh", "echo hello\n"),
+    ],
+)
+async def test_an_everyday_script_is_not_asked_about(
+    harness: ApprovalHarness, call: Call, command: str, text: str
+) -> None:
+    """What is only known when it runs counts in a command, and not in a script."""
+    box(harness).files = {"deploy.sh": text, "Makefile": text}
+    harness.model.say([call("terminal", encoded(command=command))], "done")
+    harness.say("go")
+    await harness.wait_for_text("done")
+    assert box(harness).ran == [command]
+
+
+async def test_a_script_that_deletes_the_system_is_refused(
+    harness: ApprovalHarness, call: Call
+) -> None:
+    box(harness).files = {"x.sh": "rm -rf /\n"}
+    harness.model.say([call("terminal", encoded(command="bash x.sh"))], "left")
+    harness.say("go")
+    await harness.wait_for_text("left")
+    assert (await harness.result()).outcome is ToolOutcome.REFUSED
+    assert box(harness).ran == []
 
 
 @pytest.mark.parametrize(

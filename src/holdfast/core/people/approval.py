@@ -52,6 +52,9 @@ class CommandVerdict(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     target: str | None = ""
     also: tuple[RuleMatch, ...] = ()
+    # Files of the workspace that the command runs as shell scripts or makefiles, and whose contents
+    # the judge was not given: from the workspace, or from the root.
+    scripts: tuple[str, ...] = ()
 
     @property
     def matches(self) -> tuple[RuleMatch, ...]:
@@ -95,6 +98,7 @@ class JudgeContext(msgspec.Struct, frozen=True, kw_only=True):
     kind: JudgedInput = JudgedInput.COMMAND
     patterns: tuple[CommandPattern, ...] = ()
     process: str = ""  # of `PROCESS_INPUT`: the command that started the program
+    scripts: Mapping[str, str] = {}  # the contents of `CommandVerdict.scripts`, as far as known
 
 
 PLAIN_COMMAND = JudgeContext()

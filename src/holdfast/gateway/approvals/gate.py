@@ -1,6 +1,6 @@
 """Decides whether a tool call may run, and asks people where they must decide."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -62,6 +62,8 @@ _NOT_RUN = {
     ApprovalState.WITHDRAWN: "Not run: the question whether it may was withdrawn.",
 }
 
+_MAX_NESTED_SCRIPTS = 3
+
 
 class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The turn whose calls are checked. Its requests are in its `approvals`."""
@@ -72,6 +74,7 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
     approvals: PendingApprovals
     settings: ApprovalSettings
     find_process: Callable[[str], Awaitable[str]]  # the command of a process; "": unknown
+    read_script: Callable[[str], Awaitable[str]]  # a file of the workspace; "": not a short text
     check_may_ask: Callable[[], None]  # raises where it is too late to ask a person
 
     @property
@@ -191,7 +194,10 @@ class ApprovalGate:
         """Why the call may run, if neither a person nor the store is needed to decide."""
         if call.process is not None:
             return None  # its program is known only to its runner
-        verdict = self._decide_by_settings(turn, call)
+        judgement = self._judgement(turn, call)
+        if judgement.scripts:
+            return None  # they have to be read
+        verdict = _decide_by_settings(turn, judgement)
         return verdict if isinstance(verdict, str) else None
 
     async def _decide(
@@ -199,34 +205,30 @@ class ApprovalGate:
     ) -> CommandVerdict | ToolOutput | str:
         """A text: why the call may run. A result: it is refused. A verdict: ask people about it."""
         process = "" if call.process is None else await turn.find_process(call.process)
-        verdict = self._decide_by_settings(turn, call, process=process)
+        judgement = self._judgement(turn, call, process=process)
+        scripts: dict[str, str] = {}
+        for _ in range(_MAX_NESTED_SCRIPTS):  # a script may run others
+            if not judgement.scripts:
+                break
+            scripts |= {path: await turn.read_script(path) for path in judgement.scripts}
+            judgement = self._judgement(turn, call, scripts=scripts)
+        verdict = _decide_by_settings(turn, judgement)
         if not isinstance(verdict, CommandVerdict):
             return verdict
         rules = await self._standing_rules(turn, verdict)
         names = ", ".join(dict.fromkeys(rule.id for rule in rules))
         return f"standing {names}" if rules else verdict
 
-    def _decide_by_settings(
-        self, turn: AskingTurn, call: PendingCall, *, process: str = ""
-    ) -> CommandVerdict | ToolOutput | str:
-        """As `_decide`, before the standing rules are read."""
-        judgement = (
-            self._judge_call(turn, call, process)
-            if call.chat is None
-            else self._send_policy.judge(call.chat, turn.row)
-        )
-        if judgement.level is CommandRisk.HARMLESS:
-            return "harmless"
-        if judgement.level is CommandRisk.FORBIDDEN:
-            return _refusal(_FORBIDDEN, judgement)
-        match turn.settings.mode:
-            case ApprovalMode.OFF:
-                return "mode off"
-            case ApprovalMode.REFUSE:
-                return _refusal(_REFUSED_BY_MODE, judgement)
-        return judgement
-
-    def _judge_call(self, turn: AskingTurn, call: PendingCall, process: str) -> CommandVerdict:
+    def _judgement(
+        self,
+        turn: AskingTurn,
+        call: PendingCall,
+        *,
+        process: str = "",
+        scripts: Mapping[str, str] | None = None,
+    ) -> CommandVerdict:
+        if call.chat is not None:
+            return self._send_policy.judge(call.chat, turn.row)
         text, kind = call.command, JudgedInput.COMMAND
         if call.file is not None:
             text = call.file.path
@@ -234,9 +236,10 @@ class ApprovalGate:
         elif call.process is not None:
             kind = JudgedInput.PROCESS_INPUT
         patterns = turn.settings.patterns
-        if kind is JudgedInput.COMMAND and not patterns:
+        if kind is JudgedInput.COMMAND and not patterns and not scripts:
             return self._judge.judge(text)
-        return self._judge.judge(text, JudgeContext(kind=kind, patterns=patterns, process=process))
+        context = JudgeContext(kind=kind, patterns=patterns, process=process, scripts=scripts or {})
+        return self._judge.judge(text, context)
 
     async def _standing_rules(
         self, turn: AskingTurn, verdict: CommandVerdict
@@ -346,6 +349,22 @@ class ApprovalGate:
             part=escape_unprintable(self._redact(match.part)),
             target=None if target is None or self._redact(target) != target else target,
         )
+
+
+def _decide_by_settings(
+    turn: AskingTurn, judgement: CommandVerdict
+) -> CommandVerdict | ToolOutput | str:
+    """As `ApprovalGate._decide`, before the standing rules are read."""
+    if judgement.level is CommandRisk.HARMLESS:
+        return "harmless"
+    if judgement.level is CommandRisk.FORBIDDEN:
+        return _refusal(_FORBIDDEN, judgement)
+    match turn.settings.mode:
+        case ApprovalMode.OFF:
+            return "mode off"
+        case ApprovalMode.REFUSE:
+            return _refusal(_REFUSED_BY_MODE, judgement)
+    return judgement
 
 
 def _without_thread(address: Address, *, like: Address | None) -> Address:

@@ -90,6 +90,10 @@ class SteerQueue(deque[InboxRow]):
         self.appendleft(self._written.pop(inbox_id))  # it is still queued, and runs next
 
 
+_MAX_SCRIPT_LINES = 2000
+_MAX_SCRIPT = 64_000  # characters
+
+
 class TurnContext:
     """Owns everything of a turn that exists only while an agent runs it: its log, its steers, its
     live view, its trace, and what the agent reports about its work."""
@@ -285,6 +289,7 @@ class TurnContext:
             approvals=self._approvals,
             settings=self._settings.approvals,
             find_process=self._find_process,
+            read_script=self._read_script,
             check_may_ask=self._check_may_ask,
         )
 
@@ -296,6 +301,15 @@ class TurnContext:
         except RunnerError:
             return ""
         return next((each.command for each in known if each.id == process_id), "")
+
+    async def _read_script(self, path: str) -> str:
+        """A file that a command would run, to be judged; "" if it is no text, or a long one."""
+        try:
+            found = await self.sandbox.read_file(path, limit=_MAX_SCRIPT_LINES)
+        except RunnerError:
+            return ""
+        short = found.shown == found.total and len(found.text) <= _MAX_SCRIPT
+        return found.text if short else ""
 
     def _check_may_ask(self) -> None:
         """Raise `Parked` if the gateway has marked the turn. A marked turn is about to be cut, and

@@ -206,7 +206,7 @@ def make(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     options = run.options("fCjoWIlE", ("file", "makefile", "directory", "eval"))
     name = options.value("f", "file", "makefile") or "Makefile"
     piped = name in ("-", "/dev/stdin")
-    text = run.stdin if piped else shell.files.get(run.paths.resolve(name), "")
+    text = run.stdin if piped else shell.files.script(run.paths.resolve(name)) or ""
     given = [value for name, value in options.longs if name == "eval"]
     given += [value for name, value in options.values if name == "E"]
     lines = [line for part in (text, *given) for line in part.splitlines()]

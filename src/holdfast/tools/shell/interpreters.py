@@ -119,7 +119,7 @@ def reads_terminal(run: ProgramCall) -> bool:
 
 
 def _script_file(path: str, run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
-    content = shell.files.get(run.paths.resolve(path))
+    content = shell.files.script(run.paths.resolve(path))
     if content is not None:
         yield NestedScript(text=content, part=run.excerpt, arguments=())
 

@@ -1,7 +1,7 @@
 """The judge: all that the rules find in a command."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
@@ -32,12 +32,15 @@ from holdfast.tools.shell.nested_commands import REMOTE_CWD
 from holdfast.tools.shell.parser import BashParser, ScriptTooComplex
 from holdfast.tools.shell.path_effects import path_effects_of
 from holdfast.tools.shell.paths import SESSION_CWD, PathResolver
-from holdfast.tools.shell.rules.base import PathRule, ProgramRule, ShellRule
+from holdfast.tools.shell.rules.base import HazardRule, PathRule, ProgramRule, ShellRule
 from holdfast.tools.shell.rules.table import RuleTable
 from holdfast.tools.shell.walker import ScriptWalker
 
 MAX_COMMAND = 100_000
 MAX_MATCHES = 64
+MAX_SCRIPTS = 8  # that one command runs and the judge asks for
+_CERTAIN_HAZARDS = (Hazard.FORK_BOMB, Hazard.NETWORK_CODE, Hazard.REMOTE_SHELL)
+_SHELL_SHEBANG = re.compile(r"#![^\n]*\b(?:ba|da|z|k|a)?sh\b")
 _MAX_REASON_PART = 200  # characters of a part in the sentence of its rule
 
 _SEVERITY = {CommandRisk.HARMLESS: 0, CommandRisk.DANGEROUS: 1, CommandRisk.FORBIDDEN: 2}
@@ -75,7 +78,8 @@ class ShellJudge:
             too_long = self._rules.by_hazard[Hazard.TOO_LONG]
             return _verdict([_Finding(too_long, to_excerpt(command[:_MAX_REASON_PART]), None)])
         found: dict[_Finding, None] = {}
-        findings = self._found_by_rules(sanitise(command), context)
+        unknown: dict[str, None] = {}
+        findings = self._found_by_rules(sanitise(command), context, unknown)
         for finding in _after_patterns(findings, context.patterns):
             if len(found) < MAX_MATCHES or finding.rule.level is CommandRisk.FORBIDDEN:
                 found[finding] = None
@@ -83,14 +87,24 @@ class ShellJudge:
                 # Too many to list: the whole command is flagged, and can only be approved once.
                 rule = self._rules.by_hazard[Hazard.TOO_COMPLEX]
                 found[_Finding(rule, to_excerpt(sanitise(command)), None)] = None
-        return _verdict(list(found))
+        scripts = tuple(each for each in unknown if each not in context.scripts)
+        return msgspec.structs.replace(_verdict(list(found)), scripts=scripts[:MAX_SCRIPTS])
 
     def _found_by_rules(
-        self, command: str, context: JudgeContext
+        self, command: str, context: JudgeContext, unknown: dict[str, None]
     ) -> Iterator["_Finding | ProgramCall | PathEffect"]:
+        """`unknown` gets the scripts of the workspace that the command runs."""
         match context.kind:
             case JudgedInput.COMMAND:
-                yield from self._findings(command)
+                plain = list(self._findings(command, unknown=unknown))
+                yield from plain
+                if context.scripts:
+                    before = {found for found in plain if isinstance(found, _Finding)}
+                    for found in self._findings(command, files=context.scripts, unknown=unknown):
+                        # Of a script, only what is certain counts: configuration and build scripts
+                        # are full of what is known when they run.
+                        if isinstance(found, _Finding) and found not in before and found.is_certain:
+                            yield found
             case JudgedInput.PROCESS_INPUT:
                 yield from self._input_findings(command, sanitise(context.process))
             case JudgedInput.READ_PATH | JudgedInput.WRITTEN_PATH:
@@ -120,15 +134,27 @@ class ShellJudge:
             yield _Finding(rule, to_excerpt(text), None)
 
     def _findings(
-        self, command: str, stdin: str = ""
+        self,
+        command: str,
+        stdin: str = "",
+        *,
+        files: Mapping[str, str] | None = None,
+        unknown: dict[str, None] | None = None,
     ) -> Iterator["_Finding | ProgramCall | PathEffect"]:
         """All findings, and the programs and paths that patterns are tried for."""
         walker = ScriptWalker(self._parser, self._paths)
+        contents = walker.shell.files
+        for path, text in (files or {}).items():
+            contents[self._paths.resolve(path)] = sanitise(text) if _is_shell_script(text) else ""
         try:
             walker.walk_script(command, stdin)
         except (ScriptTooComplex, RecursionError):
             # What was found up to there still counts.
             walker.hazards.append(FoundHazard(hazard=Hazard.TOO_COMPLEX, part=to_excerpt(command)))
+        if unknown is not None:
+            unknown |= dict.fromkeys(
+                filter(None, map(self._workspace_path, contents.unknown_scripts))
+            )
         for found in walker.hazards:
             if found.hazard != Hazard.UNREADABLE or _RISKY_WORDS.search(command + stdin):
                 # Neither a program nor a path says enough: it is bound to this very command.
@@ -137,6 +163,12 @@ class ShellJudge:
                 yield _Finding(self._rules.by_hazard[found.hazard], found.part, target)
         yield from self._program_findings(walker)
         yield from self._path_findings(walker)
+
+    def _workspace_path(self, path: str) -> str:
+        """A path as the sandbox knows it; "": it is not in the workspace, or not known."""
+        if any(mark in path for mark in MARKERS) or self._paths.locate(path) != "inside":
+            return ""
+        return path.removeprefix(SESSION_CWD).lstrip("/") if path.startswith(SESSION_CWD) else path
 
     def _program_findings(self, walker: ScriptWalker) -> Iterator["_Finding | ProgramCall"]:
         for run in walker.programs:
@@ -177,6 +209,12 @@ class _Finding(msgspec.Struct, frozen=True):
             other.part,
             other.target,
         )
+
+    @property
+    def is_certain(self) -> bool:
+        if isinstance(self.rule, HazardRule):
+            return self.rule.hazard in _CERTAIN_HAZARDS
+        return self.target is not None
 
     @property
     def why(self) -> str:
@@ -237,6 +275,10 @@ def _allows(match: str, finding: _Finding) -> bool:
         case PathRule():
             return fnmatchcase(finding.target, match)
     return False
+
+
+def _is_shell_script(text: str) -> bool:
+    return not text.startswith("#!") or _SHELL_SHEBANG.match(text) is not None
 
 
 def _expand_home(path: str, home: str) -> str:

@@ -359,7 +359,7 @@ def _eval(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
 def _source(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     if run.args:
         piped = run.stdin if run.args[0] in STDIN_NAMES else None
-        content = piped or shell.files.get(run.paths.resolve(run.args[0]))
+        content = piped or shell.files.script(run.paths.resolve(run.args[0]))
         if content is not None:
             yield NestedScript(text=content, part=run.excerpt, same_shell=True)
 
@@ -383,7 +383,7 @@ def _unknown_program(run: ProgramCall, shell: ShellState) -> Iterator[Nested]:
     """A file that the same script wrote or downloaded, run by its path; or a program that may run
     the one in its arguments, since that one has options of its own."""
     if "/" in run.called_as:
-        content = shell.files.get(run.paths.resolve(run.called_as))
+        content = shell.files.script(run.paths.resolve(run.called_as))
         if content is not None:
             yield NestedScript(text=content, part=run.excerpt, arguments=run.args)
     if shell.files and run.program not in _TEXT_ONLY and run.program not in EFFECT_PROGRAMS:

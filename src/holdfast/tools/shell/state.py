@@ -31,7 +31,7 @@ class ShellState:
     variables: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Any] = field(default_factory=dict)  # bodies, as syntax nodes
     aliases: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)  # known contents by path
+    files: "KnownFiles" = field(default_factory=lambda: KnownFiles())  # contents by path
     arguments: tuple[str, ...] | None = None  # of the function that runs
     alternative_paths: tuple[PathResolver, ...] = ()  # other possible directories
 
@@ -67,6 +67,20 @@ class ShellState:
                 self.variables[name] = UNKNOWN
         if directory and self.paths != paths and paths not in self.alternative_paths:
             self.alternative_paths = (*self.alternative_paths, paths)[-_MAX_ALTERNATIVES:]
+
+
+class KnownFiles(dict[str, str]):
+    """Owns the known contents of files by path, and which scripts were run that are not known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unknown_scripts: dict[str, None] = {}
+
+    def script(self, path: str) -> str | None:
+        """The contents of a file that is run."""
+        if path not in self:
+            self.unknown_scripts[path] = None
+        return self.get(path)
 
 
 def _positional_argument(arguments: tuple[str, ...], name: str) -> str | None:
