@@ -1,5 +1,6 @@
 """Loading a valid configuration: defaults, precedence, secrets, and how it is shown."""
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from holdfast.core.config.settings import Provider, Settings
 from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.secrets import Secret
 from holdfast.platforms.api.plugin import ApiSettings
+
+STRONG = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
@@ -95,33 +98,34 @@ def test_env_file_quotes_comments_and_export(home: Path) -> None:
         '[platforms.api]\ntoken = "env:A"\n[platforms.simulated]\n'
         'base_url = "http://127.0.0.1:1"\ntoken = "env:B"\n'
         '[model]\nprovider = "openai"\napi_key = "env:C"\n',
-        env='# a comment\n\nexport A=plain # said aside\nB=\'sin#gle\'\nC="dou\\"ble\\n" # end\n',
+        env=f"# a comment\n\nexport A={STRONG} # said aside\n"
+        'B=\'sin#gle\'\nC="dou\\"ble\\n" # end\n',
     )
-    secrets = load(home, {}).secrets
-    assert secrets["platforms.api.token"] == Secret("plain")
-    assert secrets["platforms.simulated.token"] == Secret("sin#gle")
-    assert secrets["model.api_key"] == Secret('dou"ble')
+    found = load(home, {}).secrets
+    assert found["platforms.api.token"] == Secret(STRONG)
+    assert found["platforms.simulated.token"] == Secret("sin#gle")
+    assert found["model.api_key"] == Secret('dou"ble')
 
 
 def test_the_environment_beats_the_env_file_for_secrets_too(home: Path) -> None:
-    write_files(home, '[platforms.api]\ntoken = "env:A"\n', env="A=from-file\n")
-    config = load(home, {"A": "from-process"})
-    assert config.secret("platforms.api.token") == Secret("from-process")
+    write_files(home, '[platforms.api]\ntoken = "env:A"\n', env=f"A={STRONG}\n")
+    config = load(home, {"A": f"{STRONG}2"})
+    assert config.secret("platforms.api.token") == Secret(f"{STRONG}2")
 
 
 def test_a_secret_file_is_found_from_the_home(home: Path) -> None:
     write_files(home, '[platforms.api]\ntoken = "file:keys/api"\n')
     (home / "keys").mkdir()
-    (home / "keys" / "api").write_text("s3cret-of-mine\n")
+    (home / "keys" / "api").write_text(f"{STRONG}\n")
     (home / "keys" / "api").chmod(0o600)
     config = load(home, {})
-    assert config.secret("platforms.api.token") == Secret("s3cret-of-mine")
+    assert config.secret("platforms.api.token") == Secret(STRONG)
     assert config.warnings == ()
 
 
 def test_a_variable_may_hold_the_secret_itself(home: Path) -> None:
-    config = load(home, {"HOLDFAST_PLATFORMS_API_TOKEN": "hunter2hunter2"})
-    assert config.secret("platforms.api.token") == Secret("hunter2hunter2")
+    config = load(home, {"HOLDFAST_PLATFORMS_API_TOKEN": STRONG})
+    assert config.secret("platforms.api.token") == Secret(STRONG)
     assert config.settings.platforms["api"].token == "env:HOLDFAST_PLATFORMS_API_TOKEN"
 
 
@@ -145,7 +149,7 @@ def test_a_custom_address_needs_no_key(home: Path) -> None:
 
 def test_files_open_to_others_are_warned_about(home: Path) -> None:
     write_files(home, '[platforms.api]\ntoken = "file:key"\n', env="A=1\n")
-    (home / "key").write_text("k")
+    (home / "key").write_text(STRONG)
     for path, mode in ((home / ".env", 0o644), (home / "key", 0o640), (home, 0o755)):
         path.chmod(mode)
     warnings = "\n".join(load(home, {}).warnings)
@@ -155,9 +159,38 @@ def test_files_open_to_others_are_warned_about(home: Path) -> None:
 
 
 def test_a_secret_too_short_to_be_recognised_is_warned_about(home: Path) -> None:
-    [warning] = load(home, {"HOLDFAST_PLATFORMS_API_TOKEN": "hunter2"}).warnings
-    assert "platforms.api.token is shorter than 8 characters" in warning
+    write_files(home, '[model]\nprovider = "openai"\nname = "m"\napi_key = "env:KEY"\n')
+    [warning] = load(home, {"KEY": "hunter2"}).warnings
+    assert "model.api_key is shorter than 8 characters" in warning
     assert "hunter2" not in warning
+
+
+@pytest.mark.parametrize(
+    "weak",
+    ["hunter2", "correct horse battery", "12345" * 20, "a" * 200, "abcdef0123456789abcdef01"],
+)
+@pytest.mark.parametrize(
+    ("toml", "key"),
+    [
+        ('[platforms.api]\ntoken = "env:A"\n', "platforms.api.token"),
+        (
+            '[platforms.webhook.hooks.build]\nsecret = "env:A"\n',
+            "platforms.webhook.hooks.build.secret",
+        ),
+    ],
+)
+def test_a_secret_that_lets_others_in_and_could_be_guessed_is_refused(
+    home: Path, toml: str, key: str, weak: str
+) -> None:
+    write_files(home, toml)
+    with pytest.raises(ConfigError) as refused:
+        load(home, {"A": weak})
+    text = str(refused.value)
+    assert key in text and "128 bits" in text and "openssl rand -hex 32" in text
+    assert weak not in text
+    assert any("128 bits" in each for each in load(home, {"A": weak}, tolerant=True).warnings)
+    for strong in (STRONG, secrets.token_hex(16), secrets.token_urlsafe(32)):
+        assert load(home, {"A": strong}).secret(key) == Secret(strong)
 
 
 def test_a_listener_beyond_this_machine_is_warned_about(home: Path) -> None:
@@ -191,10 +224,10 @@ def test_a_settings_object_with_a_literal_secret_is_masked(home: Path) -> None:
 
 def test_the_signature_follows_settings_and_secrets(home: Path) -> None:
     write_files(home, '[platforms.api]\ntoken = "env:A"\n')
-    first = load(home, {"A": "eyJhbGciOi.one"}).signature
-    assert load(home, {"A": "eyJhbGciOi.one"}).signature == first
-    assert load(home, {"A": "eyJhbGciOi.two"}).signature != first
-    assert load(home, {"A": "eyJhbGciOi.one", "HOLDFAST_GATEWAY_PORT": "1"}).signature != first
+    first = load(home, {"A": f"{STRONG}one"}).signature
+    assert load(home, {"A": f"{STRONG}one"}).signature == first
+    assert load(home, {"A": f"{STRONG}two"}).signature != first
+    assert load(home, {"A": f"{STRONG}one", "HOLDFAST_GATEWAY_PORT": "1"}).signature != first
     assert "one" not in first
 
 

@@ -20,9 +20,9 @@ from holdfast.platforms.webhook.plugin import SIGNATURE_HEADERS
 from holdfast.platforms.webhook.receiver import hook_path
 
 SECRETS = {
-    "ALERTS_TOKEN": "a token of the alerts",
+    "ALERTS_TOKEN": "a token of the alerts: 5be1f09c",
     "GITHUB_WEBHOOK_SECRET": "It's a Secret to Everybody",
-    "DEPLOYS_TOKEN": "a token of the deploys",
+    "DEPLOYS_TOKEN": "a token of the deploys: 1f09c5be",
     "TELEGRAM_BOT_TOKEN": "123456:one",
     "WEBHOOK_SECRET": "whsec_bm90IGEgc2VjcmV0IG9mIGFueWJvZHk=",
 }

@@ -18,7 +18,7 @@ from holdfast.core.config.settings import (
     Settings,
     is_secret_key,
 )
-from holdfast.core.secrets import Secret, find_passwords
+from holdfast.core.secrets import MIN_SECRET_BITS, Secret, find_passwords, max_entropy_bits
 from holdfast.core.text.translation import N_, _
 
 MIN_SECRET_LENGTH = 8
@@ -64,6 +64,7 @@ def resolve_secrets(
                 file = home / Path(match[4]).expanduser()
                 value = _from_file(raw, entry.path, file)
                 warnings += mode_warnings(file)
+            _check_strength(raw, entry.path, value)
         except ConfigError as missing:
             if not tolerant:
                 raise
@@ -73,6 +74,20 @@ def resolve_secrets(
             secrets[format_key(entry.path)] = Secret(value)
     secrets |= {format_key(path): Secret(value) for path, value in _url_passwords(settings)}
     return ResolvedSecrets(secrets=secrets, warnings=tuple(warnings))
+
+
+def _check_strength(raw: RawConfig, path: KeyPath, value: str) -> None:
+    """A secret that the operator chooses and that lets others in must not be one to guess."""
+    if path != ("platforms", "api", "token") and path[:2] != ("platforms", "webhook"):
+        return
+    if max_entropy_bits(value) >= MIN_SECRET_BITS:
+        return
+    raise raw.error(
+        path,
+        N_("{key} refers to a secret that could be guessed: it has less than {bits} bits"),
+        fix=N_("make one with `openssl rand -hex 32`, and give it to the clients or senders too"),
+        bits=MIN_SECRET_BITS,
+    )
 
 
 def _length_warnings(path: KeyPath, value: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Secret values that are never shown by accident, and passwords inside URLs."""
 
 import hmac
+import math
 import re
 from collections.abc import Iterator
 from typing import final
@@ -32,6 +33,29 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash(self._value)
+
+
+MIN_SECRET_BITS = 128
+_CHARACTER_CLASSES = (
+    ("0123456789", 10),
+    ("abcdefghijklmnopqrstuvwxyz", 26),
+    ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 26),
+)
+_HEX = frozenset("0123456789abcdef")
+_MAX_REPEATS = 4  # how often a character counts; a random secret repeats few of them as often
+
+
+def max_entropy_bits(value: str) -> float:
+    """The most entropy that such a value can have, from its length and its kinds of characters. A
+    sentence has less; what is below a limit here certainly is."""
+    characters = set(value)
+    if characters <= _HEX and not value.isdecimal():
+        size = len(_HEX)
+    else:
+        sizes = [size for known, size in _CHARACTER_CLASSES if characters & set(known)]
+        plain = set("".join(known for known, _ in _CHARACTER_CLASSES))
+        size = sum(sizes) + (33 if characters - plain else 0)
+    return min(len(value), _MAX_REPEATS * len(characters)) * math.log2(max(size, 2))
 
 
 PASSWORD_MASK = "***"

@@ -20,7 +20,7 @@ from holdfast.server.api.views.config import version_detail
 from holdfast.system.clock import SystemClock
 
 HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'
-ENVIRON = {"HOOK": "a secret of the hook", "OURS": "a secret of ours"}
+ENVIRON = {"HOOK": "a secret of the hook: 5be1f09c", "OURS": "a secret of ours: 1f09c5be77"}
 
 
 def loaded(tmp_path: Path, text: str) -> Config:
