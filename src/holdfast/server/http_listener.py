@@ -20,7 +20,8 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.text.translation import N_, _, use_catalogue
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.rate_limit import retry_after_header
+from holdfast.server.auth.rate_limit import is_local, retry_after_header
+from holdfast.server.connections import DEFAULT_LIMITS, ConnectionLimits, Connections
 from holdfast.server.languages import request_catalogue
 from holdfast.server.metrics import CONTENT_TYPE
 from holdfast.system import sockets
@@ -123,6 +124,9 @@ class TrustedProxies:
         if self._warned:
             return
         self._warned = True
+    def trusts(self, address: str) -> bool:
+        return self._trusts(_parse_address(address))
+
         log.warning(
             "Ignored X-Forwarded-… headers from %s; if that is a proxy of yours, name it in "
             "gateway.trusted_proxy. This is logged once.",
@@ -285,7 +289,7 @@ class HttpListener:
         self._routes = list(routes)
         self._exit_stack = AsyncExitStack()
         self._duplicates = ExitStack()  # of the sockets, for the server
-        self._sites: list[web.SockSite] = []
+        self._servers: list[asyncio.Server] = []
         self._handover_started = False
         self._runner: web.AppRunner
         self.sockets: tuple[socket.socket, ...] = ()
@@ -320,7 +324,9 @@ class HttpListener:
         # A request that waits for a turn must not hold up a stop.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         self._exit_stack.enter_context(self._duplicates)  # closed after the server, which uses them
+        limits: ConnectionLimits = DEFAULT_LIMITS,
         self._exit_stack.push_async_callback(self._runner.cleanup)
+        self._limits = limits
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
         try:
@@ -337,15 +343,14 @@ class HttpListener:
 
     async def start_accepting(self) -> None:
         """Accept the queued connections and all that come. A second call does nothing."""
-        if self._sites or self._handover_started:
+        if self._servers or self._handover_started:
             return
         for sock in self.sockets:
             # A duplicate, which the server closes; ours is kept for a successor.
             copy = sock.dup()
             self._duplicates.callback(copy.close)  # a start that is cancelled here would leak it
-            site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
-            self._sites.append(site)
-            await site.start()
+            server = await loop.create_server(self._connections, sock=copy, backlog=_BACKLOG)
+            self._servers.append(server)
 
     async def stop_accepting(self) -> None:
         """A successor will listen here: accept no more connections, and keep the sockets open.
@@ -355,9 +360,12 @@ class HttpListener:
         successor. Nothing of such a request was processed.
         """
         self._handover_started = True
-        sites, self._sites = self._sites, []
-        for site in sites:
-            await site.stop()
+        self._close_servers()
+
+    def _close_servers(self) -> None:
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
 
     async def _close_during_handover(
         self, request: web.Request, response: web.StreamResponse
@@ -367,10 +375,15 @@ class HttpListener:
             response.headers[hdrs.CONNECTION] = "close"
 
     @web.middleware
+        self._exit_stack.callback(self._close_servers)
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with use_catalogue(request_catalogue(request, self._language)):
             return await self._handle(request, handler)
 
+            assert self._runner.server is not None, "it was set up"
+            self._connections = Connections(
+                self._runner.server, self._limits, is_shared=self._is_shared
+            )
     async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # Another site can make a browser call us under its own name (DNS rebinding). Browsers
         # always send a Host; a probe without one is not a browser, and is allowed.
@@ -385,6 +398,7 @@ class HttpListener:
             error = _error_body(_RESTARTING, "server_error", "restarting")
             return web.json_response(error, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = bearer_token(outer)
+        loop = asyncio.get_running_loop()
         blocked = self._blocked_for(outer, token) if token else 0.0
         if blocked:
             error = _error_body(_RATE_LIMITED, "rate_limit_error", "rate_limited")
@@ -401,13 +415,20 @@ class HttpListener:
         if not request.path.startswith(_TOKEN_PATHS):
             return 0.0
         limiter, address = self._login.token_limiter, request.remote
-        if blocked := limiter.blocked_for(address):
+        # On this machine the right token is always accepted: every local user and every sandbox
+        # that shares the network could lock out the owner otherwise.
+        blocked = limiter.blocked_for(address)
+        if blocked and not is_local(address):
             return blocked
-        if self._login.token_principal(request) is None:
-            limiter.record_failure(address, token)
-        else:
+        if self._login.token_principal(request) is not None:
             limiter.record_success(address)
-        return 0.0
+            return 0.0
+        if not blocked:
+            limiter.record_failure(address, token)
+        return blocked
+
+    def _is_shared(self, address: str) -> bool:
+        return is_local(address) or self._proxies.trusts(address)
 
     def _is_our_host(self, name: str, request: web.Request) -> bool:
         return name in self._hosts or (name != "" and name == _local_address(request))
@@ -427,6 +448,10 @@ class HttpListener:
         except StoreError as error:
             return web.Response(status=503, text=f"The store cannot be read: {error}\n")
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+            text = _("This gateway accepts no compressed requests.")
+            headers = {hdrs.ACCEPT_ENCODING: "identity"}
+            return web.Response(status=415, text=f"{text}\n", headers=headers)
 
 
 def _error_body(message: str, type: str, code: str) -> dict[str, dict[str, str | None]]:

@@ -1,6 +1,7 @@
 """Tests the Events API: signatures, acknowledgement after the commit, and duplicates."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Sequence
 
@@ -155,3 +156,27 @@ async def test_a_token_revoked_later_is_reported_at_the_first_failed_call(
 
 async def test_a_socket_mode_platform_has_no_route(vendor: FakeSlack, base_url: str) -> None:
     assert list(new_platform(vendor, base_url).routes()) == []
+
+
+async def test_a_body_that_is_larger_than_any_event_is_refused_before_it_is_read(
+    platform: SlackPlatform, url: str
+) -> None:
+    """The attack: 32 MB per request, from anyone, before the signature is checked."""
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 32 * 2**20:
+            sent += 2**16
+            yield bytes(2**16)
+
+    async with aiohttp.ClientSession() as http:
+        for body in (io.BytesIO(bytes(2**20 + 1)), endless()):
+            try:
+                async with http.post(url, data=body, headers=signed(b"")) as response:
+                    assert response.status == 413
+            except aiohttp.ClientConnectionError:
+                pass  # it was hung up on while it sent
+        assert sent < 16 * 2**20
+        async with http.post(url, data=io.BytesIO(bytes(2**20)), headers=signed(b"")) as response:
+            assert response.status == 401

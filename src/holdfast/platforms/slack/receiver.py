@@ -76,6 +76,8 @@ _CLOSE_TIMEOUT = 1.0  # seconds to wait for the closing handshake: a half-open s
 _DISABLED_REASON = "link_disabled"
 _REFRESH_REASONS = frozenset({"warning", "refresh_requested"})
 _FRAME_TYPES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG}
+_MAX_BODY = 1024 * 1024
+_BODY_TIMEOUT = 30.0  # seconds for a body to arrive
 _MAX_SIGNATURE_AGE = 300.0  # seconds: an older signed request may be a replay
 _RETRY_HEADERS = {"Retry-After": "1"}
 _FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
@@ -544,7 +546,12 @@ class SlackEventsEndpoint:
     async def _handle_post(self, request: web.Request) -> web.Response:
         """Responds with 200 once the envelope is durable. Otherwise Slack posts it again: at once,
         after one minute, and after five."""
-        body = await request.read()
+        try:
+            body = await _read_body(request)
+        except TimeoutError:
+            return web.Response(status=408)
+        if body is None:
+            return web.Response(status=413)
         if not self._has_valid_signature(request.headers, body):
             return web.Response(status=401)
         try:
@@ -585,6 +592,20 @@ class SlackEventsEndpoint:
         key = self._secret.reveal().encode()
         digest = hmac.new(key, f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
         return Secret(f"v0={digest}").matches(headers.get("X-Slack-Signature", ""))
+
+
+async def _read_body(request: web.Request) -> bytes | None:
+    """The body; None if it is larger than any event is. Until the signature is checked, it may come
+    from anyone."""
+    if (request.content_length or 0) > _MAX_BODY:
+        return None
+    body = bytearray()
+    async with asyncio.timeout(_BODY_TIMEOUT):
+        async for chunk in request.content.iter_any():
+            body += chunk
+            if len(body) > _MAX_BODY:
+                return None
+    return bytes(body)
 
 
 def _parse_envelope(content_type: str, body: bytes) -> tuple[EnvelopeType, bytes]:

@@ -114,6 +114,11 @@ def retry_after_header(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(math.ceil(seconds))}
 
 
+def is_local(address: str | None) -> bool:
+    """Whether a request came from this machine."""
+    return _client_key(address) == _LOOPBACK
+
+
 def _client_key(address: str | None) -> str:
     """What counts as one client: this machine, an IPv4 address, or an IPv6 /64 network, because a
     single customer has 2^64 addresses."""
