@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,6 +11,7 @@ from contextlib import closing, contextmanager
 import aiohttp
 import pytest
 from tests.support.gateway_process import NewGateway, SpawnedGateway
+from tests.support.ports import own_port
 
 from holdfast.core.config.settings import GatewaySettings
 from holdfast.system import exit_codes
@@ -200,3 +203,73 @@ async def test_bound_to_every_address_the_gateway_answers_to_the_one_that_was_re
     assert reached.split()[1] == b"200"
     foreign = await raw_response(gateway.port, head + b"127.0.0.3\r\n\r\n", host="127.0.0.2")
     assert foreign.split()[1] == b"421"
+
+
+def listen_on_ipv6(port: int) -> socket.socket:
+    return socket.create_server(("::1", port), family=socket.AF_INET6)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+async def test_a_gateway_on_loopback_listens_on_both_addresses(
+    new_gateway: NewGateway, host: str
+) -> None:
+    """The attack: take [::1]:PORT, which clients that are told `localhost` try first."""
+    gateway = new_gateway(HOLDFAST_GATEWAY_HOST=host).start()
+    for address in ("127.0.0.1", "[::1]"):
+        async with aiohttp.request("GET", f"http://{address}:{gateway.port}/healthz") as response:
+            assert response.status == 200
+    with pytest.raises(OSError, match="in use"):
+        listen_on_ipv6(gateway.port)
+
+
+def test_a_port_that_is_taken_on_the_other_address_is_an_error_that_names_it(
+    new_gateway: NewGateway,
+) -> None:
+    port = own_port()
+    with listen_on_ipv6(port):
+        process = new_gateway(HOLDFAST_GATEWAY_PORT=str(port)).launch()
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == exit_codes.FAILED
+    assert f"[::1]:{port} is in use by another program" in err
+
+
+_LISTEN = """
+import asyncio, logging, sys
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.server.http_listener import open_listening_sockets
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+made = asyncio.run(open_listening_sockets(GatewaySettings(port=0), port_chosen=True))
+print([sock.getsockname()[0] for sock in made])
+"""
+
+
+def test_without_ipv6_the_gateway_listens_on_ipv4_and_says_so_once() -> None:
+    off = "ip link set lo up && echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
+    script = f"{off} && exec {sys.executable} -c '{_LISTEN}'"
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    if done.returncode and "holdfast" not in done.stderr:
+        pytest.skip(f"no network namespace without IPv6 here: {done.stderr}")
+    said, listening = done.stdout.splitlines()
+    assert said == "Listening on 127.0.0.1 only: this machine has no other loopback address."
+    assert listening == "['127.0.0.1']"
+
+
+async def test_wrong_tokens_lock_no_right_one_out_on_this_machine(
+    new_gateway: NewGateway,
+) -> None:
+    """The attack: a local program that sends wrong tokens all the time."""
+    gateway = new_gateway().start()
+    async with aiohttp.ClientSession(gateway.address) as http:
+
+        async def status(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with http.get("/api/v1/whoami", headers=headers) as response:
+                return response.status
+
+        tries = 0
+        while await status(f"guess{tries}") != 429:
+            tries += 1
+        assert [await status(gateway.token) for _ in range(20)] == [200] * 20
+        assert await status("another guess") == 429

@@ -68,6 +68,9 @@ Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
+_LOOPBACKS = ("127.0.0.1", "::1")
+
+
     """Owns which proxies are trusted (`gateway.trusted_proxy`), and whether it warned of others.
 
     `Forwarded` (RFC 7239) is never read: a proxy that sets the `X-Forwarded-…` headers passes the
@@ -75,7 +78,10 @@ class TrustedProxies:
     """
 
     def __init__(self, trusted: Iterable[str]) -> None:
-        self._trusted = tuple(ip_network(each, strict=False) for each in trusted)
+        named = set(trusted)
+        # A proxy on this machine that is told `localhost` may use either address.
+        named |= set(_LOOPBACKS) if named & set(_LOOPBACKS) else set()
+        self._trusted = tuple(ip_network(each, strict=False) for each in named)
         self._warned = False
 
     def client_request(self, request: web.Request) -> web.Request:
@@ -118,15 +124,15 @@ class TrustedProxies:
         return last, max(len(hops) - 1, 0)
 
     def _trusts(self, address: Address | None) -> bool:
+    def trusts(self, address: str) -> bool:
+        return self._trusts(_parse_address(address))
+
         return address is not None and any(address in network for network in self._trusted)
 
     def _warn_once(self, remote: str | None) -> None:
         if self._warned:
             return
         self._warned = True
-    def trusts(self, address: str) -> bool:
-        return self._trusts(_parse_address(address))
-
         log.warning(
             "Ignored X-Forwarded-… headers from %s; if that is a proxy of yours, name it in "
             "gateway.trusted_proxy. This is logged once.",
@@ -164,6 +170,8 @@ def _parse_address(text: str | None) -> Address | None:
 
 
 _PORTS_TRIED = 10  # ports tried, where none was chosen
+_LOOPBACK_HOSTS = (*_LOOPBACKS, "localhost")
+_FREE_PORTS_TRIED = 5  # a port that is free on one address may be taken on the other
 _IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -184,7 +192,35 @@ async def open_listening_sockets(
     ports = _ports(settings.port, chosen=port_chosen)
     ours, others = sockets.pick_inherited(inherited, addresses=addresses, ports=ports)
     _close_unused(others, used=[sockets.bound_address(sock) for sock in ours])
-    return ours or _bind(settings, addresses, ports)
+    made = [*ours, *_bind_missing(ours, addresses)] if ours else _bind(settings, addresses, ports)
+    if settings.host in _LOOPBACK_HOSTS and len(made) < len(addresses):
+        log.info(
+            "Listening on %s only: this machine has no other loopback address.",
+            sockets.bound_address(made[0])[0],
+            extra={"action": "one_loopback_address"},
+        )
+    return made
+
+
+def _bind_missing(ours: Sequence[socket.socket], addresses: Sequence[str]) -> list[socket.socket]:
+    """The addresses that a predecessor did not listen on. That one is taken does not end a
+    handover, but the clients that use it must be warned."""
+    bound = [sockets.bound_address(sock) for sock in ours]
+    missing = [each for each in addresses if each not in (address for address, _ in bound)]
+    made: list[socket.socket] = []
+    for address in missing:
+        try:
+            made += sockets.bind_listeners([address], bound[0][1])
+        except OSError as error:
+            if error.errno in _IN_USE_ERRNOS:
+                log.error(
+                    "Another program listens on %s port %d, which clients may take for this "
+                    "gateway. Stop it and restart.",
+                    address,
+                    bound[0][1],
+                    extra={"action": "port_in_use"},
+                )
+    return made
 
 
 def _ports(port: int, *, chosen: bool) -> Sequence[int]:
@@ -203,17 +239,24 @@ async def _addresses(host: str) -> list[str]:
             host=host,
             error=error.strerror,
         ) from None
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = [str(address[0]) for *_, address in found]
+    if host in _LOOPBACK_HOSTS:
+        # All of them: clients that are told `localhost` use either, and no other program may
+        # answer them in our place.
+        addresses += _LOOPBACKS
+    return list(dict.fromkeys(addresses))
 
 
 def _bind(
     settings: GatewaySettings, addresses: Sequence[str], ports: Sequence[int]
 ) -> list[socket.socket]:
-    for port in ports:
+    taken = settings.host
+    for port in [*ports] * (_FREE_PORTS_TRIED if settings.port == 0 else 1):
         try:
             made = sockets.bind_listeners(addresses, port)
         except OSError as error:
             if error.errno not in _IN_USE_ERRNOS:
+            taken = error.filename or taken
                 raise PortInUse(
                     "gateway.host: cannot listen on {host} ({error}). Choose another address in "
                     "holdfast.toml or with --host.",
@@ -232,7 +275,7 @@ def _bind(
     raise PortInUse(
         "gateway.port: {host}:{port} is in use by another program, or not allowed. Choose another "
         "port in holdfast.toml or with --port (0: any free one).",
-        host=settings.host,
+        host=f"[{taken}]" if ":" in taken else taken,
         port=settings.port,
     )
 
@@ -281,7 +324,9 @@ class HttpListener:
         inherited: Sequence[socket.socket] = (),
     ) -> None:
         self._settings = settings
+        limits: ConnectionLimits = DEFAULT_LIMITS,
         self._metrics = metrics
+        self._limits = limits
         self._login = login
         self._ready = ready
         self._port_chosen = port_chosen
@@ -324,9 +369,8 @@ class HttpListener:
         # A request that waits for a turn must not hold up a stop.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         self._exit_stack.enter_context(self._duplicates)  # closed after the server, which uses them
-        limits: ConnectionLimits = DEFAULT_LIMITS,
         self._exit_stack.push_async_callback(self._runner.cleanup)
-        self._limits = limits
+        self._exit_stack.callback(self._close_servers)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
         try:
@@ -334,6 +378,10 @@ class HttpListener:
             if not set(self.sockets) & set(self._inherited):
                 await self.start_accepting()
         except BaseException:
+            assert self._runner.server is not None, "it was set up"
+            self._connections = Connections(
+                self._runner.server, self._limits, is_shared=self._is_shared
+            )
             await self._exit_stack.aclose()
             raise
         return self
@@ -348,6 +396,7 @@ class HttpListener:
         for sock in self.sockets:
             # A duplicate, which the server closes; ours is kept for a successor.
             copy = sock.dup()
+        loop = asyncio.get_running_loop()
             self._duplicates.callback(copy.close)  # a start that is cancelled here would leak it
             server = await loop.create_server(self._connections, sock=copy, backlog=_BACKLOG)
             self._servers.append(server)
@@ -375,15 +424,10 @@ class HttpListener:
             response.headers[hdrs.CONNECTION] = "close"
 
     @web.middleware
-        self._exit_stack.callback(self._close_servers)
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with use_catalogue(request_catalogue(request, self._language)):
             return await self._handle(request, handler)
 
-            assert self._runner.server is not None, "it was set up"
-            self._connections = Connections(
-                self._runner.server, self._limits, is_shared=self._is_shared
-            )
     async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # Another site can make a browser call us under its own name (DNS rebinding). Browsers
         # always send a Host; a probe without one is not a browser, and is allowed.
@@ -397,8 +441,11 @@ class HttpListener:
         if self._handover_started and request.method not in _SAFE_METHODS:
             error = _error_body(_RESTARTING, "server_error", "restarting")
             return web.json_response(error, status=503, headers={hdrs.RETRY_AFTER: "1"})
+        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+            text = _("This gateway accepts no compressed requests.")
+            headers = {hdrs.ACCEPT_ENCODING: "identity"}
+            return web.Response(status=415, text=f"{text}\n", headers=headers)
         token = bearer_token(outer)
-        loop = asyncio.get_running_loop()
         blocked = self._blocked_for(outer, token) if token else 0.0
         if blocked:
             error = _error_body(_RATE_LIMITED, "rate_limit_error", "rate_limited")
@@ -448,10 +495,6 @@ class HttpListener:
         except StoreError as error:
             return web.Response(status=503, text=f"The store cannot be read: {error}\n")
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
-        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            text = _("This gateway accepts no compressed requests.")
-            headers = {hdrs.ACCEPT_ENCODING: "identity"}
-            return web.Response(status=415, text=f"{text}\n", headers=headers)
 
 
 def _error_body(message: str, type: str, code: str) -> dict[str, dict[str, str | None]]:

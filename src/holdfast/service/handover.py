@@ -1,8 +1,9 @@
 """What a process passes to its successor, and how the successor is started.
 
-Sockets reach a successor in one of three ways: it inherits them when this process starts it
+Sockets reach a successor in one of these ways: it inherits them when this process starts it
 (`system/sockets.py` `adopt_inherited`), it connects and receives them (`run --replace`:
-`cli/gateway/takeover.py`, `system/socket_handover.py`), or the supervisor keeps them for it.
+`cli/gateway/takeover.py`, `system/socket_handover.py`), or the supervisor keeps them for it, or
+else a process of our own (`system/socket_holder.py`), also if this one is killed.
 
 Copies of the listening sockets exist from the moment the listener closes its own: connections
 are queued by the kernel at all times, and never refused.
@@ -34,6 +35,7 @@ from holdfast.store.implementations import closed_store
 from holdfast.system import exit_codes, socket_handover, sockets
 from holdfast.system.paths import Paths
 from holdfast.system.process import has_ended
+from holdfast.system.socket_holder import SocketHolder
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ class Handover:
         self._config = config
         self._notifier = notifier
         self._sockets: Sequence[socket.socket] = ()
+        self._holder = SocketHolder(Paths(config.home))
         self._standby: StandbySuccessor | None = None  # a successor that is ready to start
         self._standby_released = False  # it starts as soon as it has the lock
         self._successor_pidfd: int | None = None  # of the process that has received the sockets
@@ -160,6 +163,23 @@ class Handover:
             socket_handover.send_sockets, to, note, listening, paths=Paths(home)
         )
 
+    def take_held_sockets(self) -> list[socket.socket]:
+        """The sockets of a gateway of this home that was killed, and that no supervisor has."""
+        return self._holder.take() if self._holds_port else []
+
+    def hold_sockets(self, listening: Sequence[socket.socket]) -> None:
+        """Where no supervisor stores them, have a process keep copies for the next gateway. From
+        here on the port is not free, even if this process is killed at once."""
+        if self._holds_port:
+            self._holder.hold(listening, seconds=self._config.settings.gateway.hold_port)
+
+    @property
+    def _holds_port(self) -> bool:
+        """Only a port that clients expect: with `port = 0` each start may have another one."""
+        settings = self._config.settings.gateway
+        stored = self.supervisor in _STORING_SOCKETS or sys.platform != "linux"
+        return settings.hold_port > 0 and settings.port != 0 and not stored
+
     def store_sockets(self, listening: Sequence[socket.socket]) -> None:
         """Give them to a supervisor that can store them, replacing those it had: also the
         successor of a killed process gets them."""
@@ -181,6 +201,10 @@ class Handover:
         if self._successor_pidfd is not None and has_ended(self._successor_pidfd, timeout=0):
             # It had received our sockets but died before it had the lock: another one is needed.
             kind = StopKind.RESTART
+        if kind in (StopKind.RESTART, StopKind.REPLACE, StopKind.CRASH):
+            self._holder.leave()
+        else:
+            self._holder.release()
         return await request_successor(
             kind,
             supervisor=self.supervisor,

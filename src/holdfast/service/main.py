@@ -140,6 +140,8 @@ class GatewayProcess:
             stall=self._stall,
             on_built=self._watch_for_failure,
         )
+            on_listening=self._handover.hold_sockets,
+            held_sockets=self._handover.take_held_sockets(),
         await start.run()
         if self._started.listener is not None:
             self._handover.store_sockets(self._started.listener.sockets)

@@ -104,6 +104,8 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     notifier: SdNotifier
     stall: Stall
     on_built: Callable[[Gateway], None]  # from here on it can fail
+    on_listening: Callable[[Sequence[socket.socket]], None]
+    held_sockets: Sequence[socket.socket] = ()  # of a process that was killed
 
     async def run(self) -> None:
         """Returns when the gateway accepts messages and the startup banner was printed."""
@@ -168,8 +170,11 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
         )
         server.gateway_status.track_owned(gateway.open_message_ids)
         await self._enter_phase(N_("opening the listeners"))
-        listener = server.listener(api_context, api, inherited=self.context.launch.sockets)
+        listener = server.listener(
+            api_context, api, inherited=[*self.context.launch.sockets, *self.held_sockets]
+        )
         self.started.listener = await listener.__aenter__()
+        self.on_listening(listener.sockets)
         server.gateway_status.add_sources(lambda: {"address": listener.address})
         self.context.launch.lock.announce(listener.address)
         control = server.control_socket(

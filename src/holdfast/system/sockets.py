@@ -77,8 +77,8 @@ def pick_inherited(
 def bind_listeners(addresses: Sequence[str], port: int) -> list[socket.socket]:
     """New sockets that listen on all of these addresses, at one port; 0: at a free one.
 
-    Raises `OSError` if one cannot be bound, and leaves none open. An address that this machine does
-    not have is skipped, if there is another one.
+    Raises `OSError` with the address as `filename` if one cannot be bound, and leaves none open. An
+    address that this machine does not have is skipped, if there is another one.
     """
     made: list[socket.socket] = []
     missing: OSError | None = None
@@ -88,7 +88,7 @@ def bind_listeners(addresses: Sequence[str], port: int) -> list[socket.socket]:
                 made.append(_bind_one(address, bound_address(made[0])[1] if made else port))
             except OSError as error:
                 if error.errno not in _UNAVAILABLE:
-                    raise
+                    raise OSError(error.errno, error.strerror, address) from None
                 missing = error
         if not made and missing is not None:
             raise missing

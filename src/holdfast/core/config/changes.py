@@ -39,6 +39,7 @@ _RESTART_KEYS = frozenset(
         "gateway.port",
         "gateway.supervisor",
         "gateway.crash_recovery",  # read at the start only
+        "gateway.hold_port",  # passed to the process that holds it
         "memory.providers",
     }
 )

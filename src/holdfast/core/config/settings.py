@@ -70,6 +70,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     stop_timeout: Seconds = 25  # for the rest of a stop; what is left of it is for memory providers
     busy_mode: BusyMode = BusyMode.INTERRUPT
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
+    # For how long the port is kept for the next gateway if this one is killed; 0: not at all.
+    hold_port: Seconds = 600
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
     watch: bool = True  # changes of holdfast.toml or .env are applied automatically
     currency: Currency = "USD"  # of [prices]
