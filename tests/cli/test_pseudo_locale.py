@@ -145,9 +145,9 @@ def test_the_output_with_a_gateway_is_marked(cli: Cli, gateway: CliGateway) -> N
         "pairing list": "",
         "platforms list": "api web default none",
         "token add --role viewer ann": "",
-        "token list": "ann viewer",
+        "token list": "ann read",
         "token revoke ann": "",
-        "audit -n 3": "token viewer owner session ok api ann revoked created operator removed "
+        "audit -n 3": "token read owner session ok api ann revoked created operator removed "
         "memory person job note line command changed done remove added asked",
         "config set agent.max_steps 40": "agent",
         "config history": "command line set start agent",

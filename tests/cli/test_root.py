@@ -81,7 +81,7 @@ def test_help_teaches_with_examples(cli: Cli) -> None:
     for args, example in (
         ([], "holdfast status"),
         (["run"], "holdfast run --home /srv/bot --port 9000"),
-        (["token"], "OPENAI_API_KEY=$(holdfast token)"),
+        (["token"], "holdfast token create --name laptop --expires 90d"),
         (["status"], "3 when none is running"),
         (["sessions"], "list"),
         (["config"], '"env:NAME" or "file:path"'),

@@ -27,8 +27,8 @@ FAKE_SERVERS = ("testing/simulated/server.py", "models/misbehaving/", "models/lo
 
 class Access(StrEnum):
     PUBLIC = "public"  # it reveals nothing, and changes nothing without a key
-    OWNER = "owner"  # the gateway's token, or its login cookie on the page
-    VIEWER = "viewer"  # like the owner, or with a token of the role viewer
+    TALK = "talk"  # a token, but none that can only read
+    READ = "read"  # a token of the scope read or admin, or a login; endpoints have their own
     SOCKET = "socket"  # access to a file that only its owner may open
     PLATFORM = "platform"  # a credential of the platform; its own tests prove it
 
@@ -72,14 +72,14 @@ ROUTES: dict[str, dict[str, Access]] = {
     "server/webhooks.py": dict.fromkeys(  # each platform there checks a credential
         ("route each.method", "route {PREFIX}{{rest:.*}}"), Access.PLATFORM
     ),
-    "server/http_listener.py": {"get /healthz": Access.PUBLIC, "get /metrics": Access.VIEWER},
+    "server/http_listener.py": {"get /healthz": Access.PUBLIC, "get /metrics": Access.READ},
     "server/auth/login.py": dict.fromkeys(
         ("get /login", "post /login", "post /logout"), Access.PUBLIC
     ),
     "server/page/static_files.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Access.PUBLIC),
     "server/api/mount.py": {
-        r"route {PREFIX}/{{rest:[\\s\\S]*}}": Access.VIEWER
-    },  # each endpoint: auth/test_viewers.py
+        r"route {PREFIX}/{{rest:[\\s\\S]*}}": Access.READ
+    },  # each endpoint with each scope: auth/test_scopes.py
     "platforms/api/platform.py": dict.fromkeys(
         (
             "post /v1/chat/completions",
@@ -89,7 +89,7 @@ ROUTES: dict[str, dict[str, Access]] = {
             "get /v1/models/{id}",
             "route /v1/{rest:.*}",
         ),
-        Access.OWNER,
+        Access.TALK,
     ),
     "platforms/telegram/receiver.py": {
         "post webhook_path": Access.PLATFORM
@@ -120,13 +120,13 @@ def token_routes() -> list[tuple[str, str]]:
     for name in ("server/http_listener.py", "platforms/api/platform.py"):
         for route, access in ROUTES[name].items():
             verb, where = route.split()
-            if access in (Access.OWNER, Access.VIEWER) and verb != "route":
+            if access in (Access.TALK, Access.READ) and verb != "route":
                 listed.append((verb.upper(), where))
     return [(method, re.sub(r"\{\w+\}", "x", path)) for method, path in listed]
 
 
 @pytest.mark.parametrize("token", [None, "wrong", ""])
-async def test_every_route_of_the_owner_refuses_a_request_without_the_token(
+async def test_every_route_with_a_token_refuses_a_request_without_one(
     shared_gateway: SpawnedGateway, token: str | None
 ) -> None:
     """No body is read and nothing is looked up before the check: none of these names exists."""

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from aiohttp import web
+from tests.support.logins import make_login
 
 from holdfast.core.config.settings import GatewaySettings
-from holdfast.core.secrets import Secret
-from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.http_listener import HttpListener
 from holdfast.system.clock import SystemClock
 
@@ -33,9 +31,8 @@ def named_listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -
         GatewaySettings(port=0),
         routes=[web.get("/name", say), web.post("/name", say)],
         metrics=no_metrics,
-        login=BrowserLogin(
-            Secret("t"), viewers=ViewerTokens(home / "viewers", clock=clock), clock=clock
-        ),
+        login=make_login(home, clock=clock),
+        may_read=lambda principal: True,
         ready=lambda: True,
         port_chosen=True,
         inherited=inherited,

@@ -9,14 +9,14 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from tests.support.logins import make_login
 from tests.support.settable_clock import SettableClock
 
 from holdfast.core.config.settings import GatewaySettings, Settings
-from holdfast.core.secrets import Secret
-from holdfast.server.auth.login import BrowserLogin, LoginRoutes
+from holdfast.server.auth.login import LoginRoutes
 from holdfast.server.auth.rate_limit import BURST, REFILL_SECONDS
-from holdfast.server.auth.viewers import OWNER, ViewerTokens
-from holdfast.server.http_listener import HttpListener
+from holdfast.server.auth.tokens import OWNER
+from holdfast.server.http_listener import HttpListener, TrustedProxies
 
 PUBLIC_HOST = "bot.example.org"
 CLIENT = "203.0.113.5"
@@ -27,8 +27,7 @@ class ProxiedListener:
 
     def __init__(self, home: Path, *trusted: str) -> None:
         self.clock = SettableClock()
-        viewers = ViewerTokens(home / "viewers.json", clock=self.clock)
-        self.login = BrowserLogin(Secret("t"), viewers=viewers, clock=self.clock)
+        self.login = make_login(home, clock=self.clock)
         settings = GatewaySettings(port=0, allowed_hosts=(PUBLIC_HOST,), trusted_proxy=trusted)
         self.listener = HttpListener(
             settings,
@@ -39,6 +38,7 @@ class ProxiedListener:
             ],
             metrics=no_metrics,
             login=self.login,
+            may_read=lambda principal: True,
             ready=lambda: True,
             port_chosen=True,
         )
@@ -222,3 +222,11 @@ async def test_changed_hosts_and_proxies_apply_to_open_connections(
         proxied.listener.apply_settings(Settings(gateway=other))
         assert await echoed_request("other.example.org") == (200, "127.0.0.1")
         assert (await echoed_request(PUBLIC_HOST))[0] == 421
+
+
+def test_a_proxy_on_this_machine_is_trusted_at_either_loopback_address() -> None:
+    """One that is told `localhost` may connect to [::1], on which the gateway listens too."""
+    for named in ("127.0.0.1", "::1"):
+        proxies = TrustedProxies((named,))
+        assert proxies.trusts("127.0.0.1") and proxies.trusts("::1")
+    assert not TrustedProxies(("10.0.0.1",)).trusts("::1")

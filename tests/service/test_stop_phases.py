@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.gateway_harness import GatewayHarness
+from tests.support.logins import make_login
 from tests.support.stores import open_store
 
 from holdfast.config import load
@@ -17,8 +18,6 @@ from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.gateway.lifecycle.phases import Phase, run_phases
 from holdfast.gateway.lifecycle.process_history import ProcessHistory
 from holdfast.gateway.redaction import Redaction
-from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import ViewerTokens
 from holdfast.server.http_listener import HttpListener
 from holdfast.server.status.thread import StatusThread
 from holdfast.service.handover import Handover
@@ -123,9 +122,8 @@ def stop_of(harness: GatewayHarness, home: Path, starting: asyncio.Task[Any]) ->
         config.settings.gateway,
         routes=(),
         metrics=no_metrics,
-        login=BrowserLogin(
-            Secret("t"), viewers=ViewerTokens(paths.viewers, clock=clock), clock=clock
-        ),
+        login=make_login(paths.secrets, clock=clock),
+        may_read=lambda principal: True,
         ready=lambda: True,
         port_chosen=False,
     )

@@ -87,7 +87,7 @@ def test_an_empty_token_file_says_what_to_do(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     api_token(paths)
     paths.api_token.write_text("")
-    with pytest.raises(HoldfastError, match="Remove it, and a new token is created"):
+    with pytest.raises(HoldfastError, match="Remove it, and a new one is created"):
         api_token(paths)
 
 

@@ -1,10 +1,13 @@
-"""`holdfast token` and `holdfast link`: API tokens of owner and viewers, and login links."""
+"""`holdfast token` and `holdfast link`: tokens of the API, and login links."""
+
+from collections.abc import Mapping
 
 import click
 
-from holdfast.cli.common.options import chosen_home, complete_viewer, home_option
+from holdfast.cli.common.options import chosen_home, complete_token, home_option
 from holdfast.cli.common.output import json_option, print_json, print_table
 from holdfast.config import load, prepare_home
+from holdfast.core.people.api_tokens import TokenScope
 from holdfast.core.text.locale_format import format_time
 from holdfast.core.text.translation import _
 from holdfast.server.local.control_client import ControlClient
@@ -21,15 +24,16 @@ def command(context: click.Context, as_json: bool) -> None:
 
     \b
     Example:
-      export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
+      curl -H "Authorization: Bearer $(holdfast token)" http://127.0.0.1:8787/api/v1/status
 
-    This is the owner's token. A viewer's token, for the page, /api/v1 and /metrics, can read
-    everything and change nothing. It is stored as a digest and shown only once:
+    This is the owner's token, which may do everything. Give programs a token of their own. It is
+    stored as a digest and shown only once:
 
     \b
-      holdfast token add --role viewer ann
+      holdfast token create --name laptop --expires 90d
+      holdfast token create --name grafana --scope read
       holdfast token list
-      holdfast token revoke ann
+      holdfast token revoke laptop
     """
     if context.invoked_subcommand is not None:
         return
@@ -43,17 +47,65 @@ def command(context: click.Context, as_json: bool) -> None:
         click.echo(token)
 
 
-@command.command("add")
+@command.command("create")
+@home_option
+@json_option
+@click.option("--name", required=True, help="Identifies the token when you revoke it.")
+@click.option(
+    "--scope",
+    type=click.Choice([scope.value for scope in TokenScope]),
+    default=TokenScope.TALK.value,
+    show_default=True,
+    help="What the token allows.",
+)
+@click.option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="NAME",
+    help="A session that a token of the scope `sessions` may be used in; more than once for more.",
+)
+@click.option("--expires", default="", metavar="TIME", help="After which it is invalid, as 90d.")
+def create(as_json: bool, name: str, scope: str, sessions: tuple[str, ...], expires: str) -> None:
+    """Create a token and print it; it cannot be shown again. Needs a running gateway.
+
+    \b
+    Scopes:
+      talk      the OpenAI API, in sessions of its own, which it can also read
+      sessions  the same in the sessions that --session names, and in no other
+      read      reads everything and changes nothing
+      admin     everything
+
+    \b
+    Example:
+      export OPENAI_BASE_URL=http://127.0.0.1:8787/v1
+      export OPENAI_API_KEY=$(holdfast token create --name laptop --expires 90d)
+    """
+    from holdfast.core.jobs.parser import parse_duration  # noqa: PLC0415 - seldom needed
+
+    _create(
+        as_json,
+        {
+            "name": name,
+            "scope": scope,
+            "sessions": list(sessions),
+            "expires_in": parse_duration(expires) if expires else None,
+        },
+    )
+
+
+@command.command("add", hidden=True)
 @home_option
 @json_option
 @click.option("--role", type=click.Choice(["viewer"]), required=True, help="What the token allows.")
 @click.argument("name")
 def add(as_json: bool, role: str, name: str) -> None:
-    """Create a viewer's token and print it; it cannot be shown again.
+    """Create a token of the scope `read`, as version 0.1 named it."""
+    _create(as_json, {"name": name, "scope": TokenScope.READ.value})
 
-    NAME identifies the token when you revoke it. Needs a running gateway.
-    """
-    made = _post("/tokens", {"name": name})
+
+def _create(as_json: bool, asked: dict[str, object]) -> None:
+    made = _post("/tokens", asked)
     if as_json:
         print_json(made)
     else:
@@ -64,7 +116,7 @@ def add(as_json: bool, role: str, name: str) -> None:
 @home_option
 @json_option
 def list_tokens(as_json: bool) -> None:
-    """List the created tokens: names and roles, never the tokens themselves."""
+    """List the created tokens: what they allow and when they were used, never their values."""
     listed = ControlClient(Paths(chosen_home())).get("/tokens")
     if as_json:
         print_json(listed)
@@ -73,15 +125,28 @@ def list_tokens(as_json: bool) -> None:
         click.echo(_("The only token is the owner's, which `holdfast token` prints."))
         return
     rows = [
-        (token["name"], token["role"], format_time(token["made_at"])) for token in listed["tokens"]
+        (
+            token["name"],
+            token["scope"],
+            ", ".join(token["sessions"]),
+            format_time(token["made_at"]),
+            _moment(token["expires_at"], _("never")),
+            _moment(token["last_used_at"], _("never")),
+        )
+        for token in listed["tokens"]
     ]
-    print_table((_("NAME"), _("ROLE"), _("SINCE")), rows)
+    titles = (_("NAME"), _("SCOPE"), _("SESSIONS"), _("SINCE"), _("EXPIRES"), _("LAST USED"))
+    print_table(titles, rows)
+
+
+def _moment(at: float | None, otherwise: str) -> str:
+    return otherwise if at is None else format_time(at)
 
 
 @command.command("revoke")
 @home_option
 @json_option
-@click.argument("name", shell_complete=complete_viewer)
+@click.argument("name", shell_complete=complete_token)
 def revoke(as_json: bool, name: str) -> None:
     """Revoke a token at once, with every login that was made with it."""
     revoked = _post("/tokens/revoke", {"name": name})
@@ -91,7 +156,7 @@ def revoke(as_json: bool, name: str) -> None:
         click.echo(_("The token {name} is revoked.").format(name=name))
 
 
-def _post(path: str, body: dict[str, str]) -> dict[str, str]:
+def _post(path: str, body: Mapping[str, object]) -> dict[str, str]:
     answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, body)
     return answer
 
@@ -100,22 +165,24 @@ def _post(path: str, body: dict[str, str]) -> dict[str, str]:
 @home_option
 @json_option
 @click.option(
+    "--token",
     "--viewer",
+    "token",
     default="",
     metavar="NAME",
-    shell_complete=complete_viewer,
-    help="Log in as the viewer with the token NAME.",
+    shell_complete=complete_token,
+    help="Log in with the token NAME, of the scope `read` or `admin`.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
-def link_command(as_json: bool, viewer: str, open_it: bool) -> None:
+def link_command(as_json: bool, token: str, open_it: bool) -> None:
     """Print a link that opens the page, logged in. It works once.
 
     \b
     Examples:
       holdfast link --open
-      holdfast link --viewer ann
+      holdfast link --token ann
     """
-    link = str(ControlClient(Paths(chosen_home())).post("/login", {"viewer": viewer})["link"])
+    link = str(ControlClient(Paths(chosen_home())).post("/login", {"token": token})["link"])
     if as_json:
         print_json({"link": link})
     else:

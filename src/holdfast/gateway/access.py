@@ -7,14 +7,16 @@ import asyncio
 import logging
 from collections.abc import Collection, Container
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 
 from holdfast.core.config.settings import DEFAULT_ACCOUNT, Settings
 from holdfast.core.errors import NotAllowed, StoreError
-from holdfast.core.ids import PrincipalId
+from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.messages.outbox import Address
 from holdfast.core.messages.source import Author, Source
+from holdfast.core.people.api_tokens import ApiClient, TokenScope, is_client, is_owner
 from holdfast.core.people.audit import REFUSED, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import Store
@@ -43,6 +45,8 @@ class Action(StrEnum):
     OPERATE = "operate"  # commands for the whole gateway, and what belongs to other people
     DECIDE = "decide"  # about something that belongs to people: an approval, a job
     SEND = "send"  # a message to another chat, unasked
+    READ = "read"  # over HTTP: what the gateway stores and does
+    MANAGE = "manage"  # over HTTP: change anything
 
 
 _NOT_ALLOWED = {
@@ -67,10 +71,12 @@ _NOT_ALLOWED = {
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The sender. `authenticated`: the platform itself checked a credential of the gateway."""
+    """The sender. `authenticated`: by a credential of the gateway's owner. `client`: by a token
+    that the owner created."""
 
     id: PrincipalId
     authenticated: bool
+    client: ApiClient | None = None
 
 
 class OwnedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,23 +94,44 @@ class SendTarget(msgspec.Struct, frozen=True, kw_only=True):
     is_own_or_home: bool  # the chat of the source itself, or a home channel
 
 
-Resource = Source | OwnedResource | SendTarget
+class GatewayResource(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the API shows, or one session of it (`session`: its route)."""
+
+    session: SessionKey | None = None
+
+
+Resource = Source | OwnedResource | SendTarget | GatewayResource
+
+
+class ApiClients(Protocol):
+    """The tokens that are valid now."""
+
+    def client(self, user_id: str) -> ApiClient | None:
+        """The client that talks as this user; None: its token was revoked, or has expired."""
+        ...
 
 
 def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
-    # The API and the page pass on only requests with the gateway's own token or cookie. An operator
+    # The API and the page pass on only requests with a token or cookie of the gateway. An operator
     # who writes into a chat of another platform has one, too.
-    authenticated = source.platform in ("api", "web") or source.author is Author.OPERATOR
+    authenticated = is_owner(source.platform, source.user_id) or source.author is Author.OPERATOR
     return Principal(id=PrincipalId(name), authenticated=authenticated)
 
 
 class AccessPolicy:
-    """Owns who is allowed by the current configuration; `paired` are the paired users. A check is
-    a lookup in a few sets, because every message needs one."""
+    """Owns who is allowed by the current configuration; `paired` are the paired users, `clients`
+    the holders of tokens. A check is a lookup in a few sets, because every message needs one."""
 
-    def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        paired: Container[PrincipalId] = (),
+        clients: ApiClients | None = None,
+    ) -> None:
         self._paired = paired
+        self._clients = clients
         self.apply_settings(settings)
 
     def apply_settings(self, settings: Settings) -> None:
@@ -125,6 +152,12 @@ class AccessPolicy:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
         if self.allows(principal, action, resource):
             return
+        if isinstance(resource, GatewayResource):
+            raise NotAllowed(
+                "The scope {scope} of this token does not allow that. `holdfast token create` "
+                "makes one of another scope.",
+                scope=principal.client.scope if principal.client else "",
+            )
         source = _source_of(resource)
         if isinstance(resource, SendTarget):
             raise NotAllowed(
@@ -141,6 +174,10 @@ class AccessPolicy:
         )
 
     def allows(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        if isinstance(resource, GatewayResource):
+            return principal.authenticated or _token_allows(
+                principal.client, action, resource.session
+            )
         if isinstance(resource, SendTarget):
             # Operators are no exception: it is their agent that asks.
             known = self.role(principal, resource.source) is not Role.UNKNOWN
@@ -159,6 +196,11 @@ class AccessPolicy:
         person an operator."""
         if principal.authenticated or principal.id in self._operators:
             return Role.OPERATOR
+        if is_client(source.platform, source.user_id):
+            # Asked each time: what a revoked token has started must not go on.
+            client = self._clients.client(source.user_id) if self._clients else None
+            allowed = client is not None and client.may_talk_in(source.chat_id)
+            return Role.USER if allowed else Role.UNKNOWN
         if principal.id in self._users or principal.id in self._paired:
             return Role.USER
         if f"{source.platform}:{source.account}:{ANY_USER}" in self._users:
@@ -184,7 +226,19 @@ class AccessPolicy:
         return self.allows(principal_of(source), Action.OPERATE, source)
 
 
-def _source_of(resource: Resource) -> Source:
+def _token_allows(client: ApiClient | None, action: Action, session: SessionKey | None) -> bool:
+    if client is None:
+        return False
+    if client.scope is TokenScope.ADMIN:
+        return True
+    if action is not Action.READ:
+        return False
+    if client.scope is TokenScope.READ:
+        return True
+    return session is not None and client.may_read_session(session)
+
+
+def _source_of(resource: Source | OwnedResource | SendTarget) -> Source:
     return resource if isinstance(resource, Source) else resource.source
 
 

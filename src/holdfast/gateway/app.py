@@ -39,7 +39,13 @@ from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.core.turns.subagent import SubagentKind
 from holdfast.core.turns.turn import BeginTurn, EndTurn
 from holdfast.documents.reader import DocumentReader
-from holdfast.gateway.access import AccessPolicy, Action, DeniedAccessAudit, principal_of
+from holdfast.gateway.access import (
+    AccessPolicy,
+    Action,
+    ApiClients,
+    DeniedAccessAudit,
+    principal_of,
+)
 from holdfast.gateway.accounts.accounts import Accounts, PausedAccounts
 from holdfast.gateway.accounts.connection import (
     DEFAULT_CONNECTION_POLICY,
@@ -217,6 +223,7 @@ class Gateway:
         browsers: StoppableResources | None = None,
         files: FileStorage | None = None,  # None: no attachments are stored and no files sent
         connection_policy: ConnectionPolicy = DEFAULT_CONNECTION_POLICY,
+        api_clients: ApiClients | None = None,  # None: the owner has created no tokens
         tracer: MessageTracer | None = None,  # None: messages are not traced
         lifecycle: Lifecycle | None = None,  # None: it cannot be restarted from inside
         timer: WallClockTimer | None = None,  # None: one that misses changes of the wall clock
@@ -314,7 +321,7 @@ class Gateway:
 
         # People: who may do what, and where they are reached.
         self.paired_users = PairedUsers(store)
-        self.access = AccessPolicy(settings, paired=self.paired_users)
+        self.access = AccessPolicy(settings, paired=self.paired_users, clients=api_clients)
         self.denied_access = DeniedAccessAudit(store, clock=clock)
         self.pairing = PairingService(store, runtime, self.paired_users, languages=languages)
         self.home_channels = HomeChannels(live_settings, self.platforms, reads=store)

@@ -18,6 +18,7 @@ from aiohttp import hdrs, web
 from holdfast.core.config.settings import GatewaySettings, Settings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.text.translation import N_, _, use_catalogue
+from holdfast.gateway.access import Principal
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.login import BrowserLogin
 from holdfast.server.auth.rate_limit import is_local, retry_after_header
@@ -67,10 +68,10 @@ _SCHEMES = ("http", "https")
 Address = IPv4Address | IPv6Address
 
 
-class TrustedProxies:
 _LOOPBACKS = ("127.0.0.1", "::1")
 
 
+class TrustedProxies:
     """Owns which proxies are trusted (`gateway.trusted_proxy`), and whether it warned of others.
 
     `Forwarded` (RFC 7239) is never read: a proxy that sets the `X-Forwarded-…` headers passes the
@@ -123,10 +124,10 @@ _LOOPBACKS = ("127.0.0.1", "::1")
                 return last, passed
         return last, max(len(hops) - 1, 0)
 
-    def _trusts(self, address: Address | None) -> bool:
     def trusts(self, address: str) -> bool:
         return self._trusts(_parse_address(address))
 
+    def _trusts(self, address: Address | None) -> bool:
         return address is not None and any(address in network for network in self._trusted)
 
     def _warn_once(self, remote: str | None) -> None:
@@ -169,9 +170,9 @@ def _parse_address(text: str | None) -> Address | None:
     return found
 
 
-_PORTS_TRIED = 10  # ports tried, where none was chosen
 _LOOPBACK_HOSTS = (*_LOOPBACKS, "localhost")
 _FREE_PORTS_TRIED = 5  # a port that is free on one address may be taken on the other
+_PORTS_TRIED = 10  # ports tried, where none was chosen
 _IN_USE_ERRNOS = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -255,8 +256,8 @@ def _bind(
         try:
             made = sockets.bind_listeners(addresses, port)
         except OSError as error:
-            if error.errno not in _IN_USE_ERRNOS:
             taken = error.filename or taken
+            if error.errno not in _IN_USE_ERRNOS:
                 raise PortInUse(
                     "gateway.host: cannot listen on {host} ({error}). Choose another address in "
                     "holdfast.toml or with --host.",
@@ -319,15 +320,17 @@ class HttpListener:
         routes: Iterable[web.RouteDef],
         metrics: Callable[[], Awaitable[str]],
         login: BrowserLogin,
+        may_read: Callable[[Principal], bool],
         ready: Callable[[], bool],
         port_chosen: bool,
         inherited: Sequence[socket.socket] = (),
-    ) -> None:
-        self._settings = settings
         limits: ConnectionLimits = DEFAULT_LIMITS,
-        self._metrics = metrics
+    ) -> None:
         self._limits = limits
+        self._settings = settings
+        self._metrics = metrics
         self._login = login
+        self._may_read = may_read
         self._ready = ready
         self._port_chosen = port_chosen
         self._inherited = tuple(inherited)
@@ -375,13 +378,13 @@ class HttpListener:
         self.address = f"http://{host}:{bound_address(self.sockets[0])[1]}"
         try:
             await self._runner.setup()
-            if not set(self.sockets) & set(self._inherited):
-                await self.start_accepting()
-        except BaseException:
             assert self._runner.server is not None, "it was set up"
             self._connections = Connections(
                 self._runner.server, self._limits, is_shared=self._is_shared
             )
+            if not set(self.sockets) & set(self._inherited):
+                await self.start_accepting()
+        except BaseException:
             await self._exit_stack.aclose()
             raise
         return self
@@ -393,10 +396,10 @@ class HttpListener:
         """Accept the queued connections and all that come. A second call does nothing."""
         if self._servers or self._handover_started:
             return
+        loop = asyncio.get_running_loop()
         for sock in self.sockets:
             # A duplicate, which the server closes; ours is kept for a successor.
             copy = sock.dup()
-        loop = asyncio.get_running_loop()
             self._duplicates.callback(copy.close)  # a start that is cancelled here would leak it
             server = await loop.create_server(self._connections, sock=copy, backlog=_BACKLOG)
             self._servers.append(server)
@@ -438,13 +441,13 @@ class HttpListener:
         outer = self._proxies.client_request(request)
         if outer is not request and not self._is_our_host(_host_name(outer.host), request):
             return _misdirected(outer.host)
-        if self._handover_started and request.method not in _SAFE_METHODS:
-            error = _error_body(_RESTARTING, "server_error", "restarting")
-            return web.json_response(error, status=503, headers={hdrs.RETRY_AFTER: "1"})
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             text = _("This gateway accepts no compressed requests.")
             headers = {hdrs.ACCEPT_ENCODING: "identity"}
             return web.Response(status=415, text=f"{text}\n", headers=headers)
+        if self._handover_started and request.method not in _SAFE_METHODS:
+            error = _error_body(_RESTARTING, "server_error", "restarting")
+            return web.json_response(error, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = bearer_token(outer)
         blocked = self._blocked_for(outer, token) if token else 0.0
         if blocked:
@@ -485,11 +488,15 @@ class HttpListener:
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
-        if self._login.token_principal(request) is None:
-            text = _("Metrics need the gateway's token (`holdfast token` prints it) or a viewer's.")
+        principal = self._login.token_principal(request)
+        if principal is None:
+            text = _("Metrics need a token of the scope read (`holdfast token create` makes one).")
             return web.Response(
                 status=401, text=f"{text}\n", headers={"WWW-Authenticate": "Bearer"}
             )
+        if not self._may_read(principal.principal):
+            text = _("The scope {scope} of this token does not allow that.")
+            return web.Response(status=403, text=text.format(scope=principal.scope) + "\n")
         try:
             text = await self._metrics()
         except StoreError as error:

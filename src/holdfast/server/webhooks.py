@@ -6,6 +6,8 @@ from functools import partial
 from aiohttp import web
 
 from holdfast.core.ports.platform import HttpPlatform, Platform
+from holdfast.platforms.api.http import bearer_token
+from holdfast.server.auth.rate_limit import LoginRateLimiter, is_local, retry_after_header
 
 PREFIX = "/hooks/"
 
@@ -18,10 +20,13 @@ class WebhookRoutes:
     made: a platform that comes later gets such requests only if an equal route was there then.
     """
 
-    def __init__(self, platforms: Iterable[Platform], *, excluded: Platform) -> None:
+    def __init__(
+        self, platforms: Iterable[Platform], *, excluded: Platform, limiter: LoginRateLimiter
+    ) -> None:
         """`excluded`: the platform whose routes are mounted separately."""
         self._platforms = platforms
         self._excluded = excluded
+        self._limiter = limiter
 
     def routes(self) -> list[web.RouteDef]:
         mounted = [each for each in self._all_routes() if not _is_plain_hook(each)]
@@ -54,8 +59,25 @@ class WebhookRoutes:
             raise web.HTTPNotFound
         for each in candidates:
             if each.method in (request.method, "*"):
-                return await each.handler(request)
+                return await self._limited(each, request)
         raise web.HTTPMethodNotAllowed(request.method, [each.method for each in candidates])
+
+    async def _limited(self, route: web.RouteDef, request: web.Request) -> web.StreamResponse:
+        """Limit wrong bearer tokens like those of the API. A wrong signature is no guess at a
+        secret, and is not counted: its sender may share the address of others."""
+        token = bearer_token(request)
+        if not token:
+            return await route.handler(request)
+        blocked = self._limiter.blocked_for(request.remote)
+        if blocked and not is_local(request.remote):
+            return web.Response(status=429, headers=retry_after_header(blocked))
+        response = await route.handler(request)
+        if response.status != web.HTTPUnauthorized.status_code:
+            return response
+        if blocked:
+            return web.Response(status=429, headers=retry_after_header(blocked))
+        self._limiter.record_failure(request.remote, token)
+        return response
 
     def _all_routes(self) -> Iterator[web.RouteDef]:
         for platform in self._platforms:

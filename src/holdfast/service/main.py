@@ -30,7 +30,7 @@ from holdfast.gateway.lifecycle.stop_request import RestartController, StopReque
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.target import InvalidTarget
 from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import ViewerTokens
+from holdfast.server.auth.tokens import ApiTokens
 from holdfast.server.local.control_socket import LifecycleHandlers, LifecycleProgress
 from holdfast.server.status.gateway_status import GatewayStatus
 from holdfast.server.status.thread import Heartbeat, StatusThread
@@ -54,7 +54,7 @@ from holdfast.system.lock import HomeInUse
 from holdfast.system.logs import RecentLog, logging_to
 from holdfast.system.paths import Paths
 from holdfast.system.runtime import loop_factory, raise_open_file_limit, tuned_gc
-from holdfast.system.tokens import api_token
+from holdfast.system.tokens import api_token, cookie_key
 
 if TYPE_CHECKING:
     from holdfast.service.supervisors.installed_units import UnitDriftCache
@@ -86,6 +86,7 @@ class GatewayProcess:
         self._context = context
         self._clock = SystemClock()
         self._new_id = IdGenerator(clock=self._clock)
+        self._tokens = ApiTokens.load(Paths(config.home).tokens, clock=self._clock)
         self._started = StartedParts()
         self._stop_request = StopRequest()
         self._notifier = SdNotifier(config.environ)
@@ -139,9 +140,9 @@ class GatewayProcess:
             notifier=self._notifier,
             stall=self._stall,
             on_built=self._watch_for_failure,
-        )
             on_listening=self._handover.hold_sockets,
             held_sockets=self._handover.take_held_sockets(),
+        )
         await start.run()
         if self._started.listener is not None:
             self._handover.store_sockets(self._started.listener.sockets)
@@ -285,13 +286,20 @@ class GatewayProcess:
         }
 
     def _make_login(self) -> BrowserLogin:
-        viewers = ViewerTokens.load(Paths(self._config.home).viewers, clock=self._clock)
-        return BrowserLogin(self._context.token, viewers=viewers, clock=self._clock)
+        paths = Paths(self._config.home)
+        return BrowserLogin(
+            self._context.token,
+            tokens=self._tokens,
+            key=cookie_key(paths),
+            ended=paths.ended_logins,
+            clock=self._clock,
+        )
 
     def _make_gateway_wiring(self) -> GatewayWiring:
         return GatewayWiring(
             config=self._config,
             token=self._context.token,
+            api_tokens=self._tokens,
             runtime=Runtime(self._clock, self._new_id, parse_crash_point(self._config.crash_at)),
             lifecycle=self._lifecycle,
             progress=self._enter_phase,

@@ -34,7 +34,7 @@ from holdfast.models.selection import select_model
 from holdfast.server.api import mount
 from holdfast.server.api.context import ApiContext
 from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import ViewerTokens
+from holdfast.server.auth.tokens import ApiTokens
 from holdfast.server.status.gateway_status import RUNNING, GatewayStatus
 from holdfast.server.status.thread import StatusThread
 from holdfast.service.wiring import GatewayWiring, ServerWiring
@@ -129,6 +129,7 @@ class OfflineApi:
         wiring = GatewayWiring(
             config=config,
             token=self.token,
+            api_tokens=ApiTokens(Paths(self._home).tokens, clock=clock),
             runtime=Runtime(clock, IdGenerator(clock=clock)),
             lifecycle=lifecycle,
             progress=lambda phase: None,
@@ -154,7 +155,9 @@ class OfflineApi:
             lifecycle=lifecycle,
             login=BrowserLogin(
                 self.token,
-                viewers=ViewerTokens(Paths(self._home).viewers, clock=clock),
+                tokens=wiring.api_tokens,
+                key=self.token,
+                ended=Paths(self._home).ended_logins,
                 clock=clock,
             ),
             recent_log=RecentLog(redact),

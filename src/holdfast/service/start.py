@@ -263,9 +263,9 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
     def _address(self) -> str:
         return self.started.listener.address if self.started.listener is not None else ""
 
-    def _login_link(self, viewer: str = "") -> str:
+    def _login_link(self, token: str = "") -> str:
         """A link that opens on this machine, also where the gateway listens on every address. It
-        logs in the owner, or the named viewer."""
+        logs in the owner, or opens the page with the named token."""
         local = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         login = self.server_wiring.login
-        return login.create_link(local, viewer=login.viewers.by_name(viewer) if viewer else None)
+        return login.create_link(local, token=login.tokens.by_name(token) if token else None)

@@ -31,6 +31,7 @@ from holdfast.core.ports.runtime import Clock, Lifecycle, Runtime
 from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import EndRunner, RecordAudit, SaveRunner
 from holdfast.core.secrets import Secret
+from holdfast.gateway.access import Action, GatewayResource
 from holdfast.gateway.accounts.connection import ConnectionPolicy
 from holdfast.gateway.agents.cache import start_pacer
 from holdfast.gateway.agents.factory import AgentConfig
@@ -49,13 +50,14 @@ from holdfast.runner.workspace import CannotSaveFile, NoSuchFile, Workspace
 from holdfast.server.api import mount
 from holdfast.server.api.context import ApiContext, ApiStatus, SharedReads, StreamKeepalive
 from holdfast.server.auth.login import BrowserLogin, LoginRoutes
+from holdfast.server.auth.tokens import ApiTokens, TokenService
 from holdfast.server.http_listener import HttpListener
 from holdfast.server.local.control_handlers import (
     AccountHandlers,
     BackupCopyHandlers,
     ConfigHandlers,
     PairingHandlers,
-    ViewerTokenHandlers,
+    TokenHandlers,
 )
 from holdfast.server.local.control_socket import ControlSocket, LifecycleHandlers
 from holdfast.server.metrics import render_metrics
@@ -183,6 +185,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Config
     token: Secret
+    api_tokens: ApiTokens
     runtime: Runtime
     lifecycle: Lifecycle
     progress: Callable[[str], None]
@@ -215,7 +218,11 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
 
     def api(self, store: HomeStore) -> ApiPlatform:
         return ApiPlatform(
-            self.token, reads=store, new_id=self.runtime.new_id, turn_starts=self.turn_starts
+            self.token,
+            clients=self.api_tokens,
+            reads=store,
+            new_id=self.runtime.new_id,
+            turn_starts=self.turn_starts,
         )
 
     def gateway(
@@ -264,6 +271,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             turn_starts=self.turn_starts,
             browsers=toolsets.browsers,
             files=WorkspaceFiles(config.home),
+            api_clients=self.api_tokens,
             connection_policy=ConnectionPolicy(credential_locks=credential_locks),
             tracer=self._tracer(agent_config),
             lifecycle=self.lifecycle,
@@ -364,6 +372,7 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             runners=runners,
             home=self.config.home,
             login=self.login,
+            tokens=self._token_service(store),
             lifecycle=self.lifecycle,
             config=config_handlers,
             status=ApiStatus(
@@ -400,6 +409,9 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
             routes=self._routes(context, api),
             metrics=partial(_metrics_of, context),
             login=self.login,
+            may_read=lambda principal: context.gateway.access.allows(
+                principal, Action.READ, GatewayResource()
+            ),
             ready=context.status.ready,
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
@@ -411,7 +423,9 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
         api_settings = self.config.settings.platforms.get("api", PlatformSettings())
         return [
             *(api.routes() if api_settings.enabled else ()),
-            *WebhookRoutes(context.gateway.platforms, excluded=api).routes(),
+            *WebhookRoutes(
+                context.gateway.platforms, excluded=api, limiter=self.login.token_limiter
+            ).routes(),
             *mount.routes(context),
             *LoginRoutes(self.login).routes(),
             *static_files.routes(),
@@ -458,9 +472,12 @@ class ServerWiring(msgspec.Struct, frozen=True, kw_only=True):
                 ).routes(),
                 *self._account_handlers(gateway).routes(),
                 *config_handlers.routes(),
-                *ViewerTokenHandlers(self.login.viewers, writes=store, clock=self.clock).routes(),
+                *TokenHandlers(self._token_service(store)).routes(),
             ],
         )
+
+    def _token_service(self, store: HomeStore) -> TokenService:
+        return TokenService(self.login.tokens, writes=store, clock=self.clock)
 
     def _account_handlers(self, gateway: Gateway) -> AccountHandlers:
         return AccountHandlers(

@@ -77,9 +77,17 @@ class Paths:
         return self.secrets / "api_token"
 
     @property
-    def viewers(self) -> Path:
-        """The digests of the viewers' tokens."""
-        return self.secrets / "viewers.json"
+    def tokens(self) -> Path:
+        """The digests of the created tokens."""
+        return self.secrets / "tokens.json"
+
+    @property
+    def cookie_key(self) -> Path:
+        return self.secrets / "cookie_key"
+
+    @property
+    def ended_logins(self) -> Path:
+        return self.secrets / "ended_logins.json"
 
     @property
     def run(self) -> Path:

@@ -1,4 +1,5 @@
-"""The API's bearer token: created once, in a file that only its owner can read."""
+"""The API's bearer token and the key of login cookies: each is created once, in a file that only
+its owner can read."""
 
 import os
 import secrets
@@ -6,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.secrets import Secret
+from holdfast.core.secrets import MIN_SECRET_BITS, Secret, max_entropy_bits
 from holdfast.system.paths import Paths, private_dir
 
 
@@ -17,14 +18,29 @@ def api_token(paths: Paths, *, configured: Secret | None = None) -> Secret:
     """
     if configured is not None:
         return configured
-    if not paths.api_token.exists():
-        _create(paths.api_token, "hf_" + secrets.token_urlsafe(32))
-    paths.api_token.chmod(0o600)
-    token = paths.api_token.read_text().strip()
-    if not token:
+    token = _stored(paths.api_token, prefix="hf_")
+    if max_entropy_bits(token.reveal()) < MIN_SECRET_BITS:
         raise HoldfastError(
-            "{file} is empty. Remove it, and a new token is created", file=paths.api_token
+            "The token in {file} could be guessed: it has less than {bits} bits. Remove the file, "
+            "and a new one is created",
+            file=paths.api_token,
+            bits=MIN_SECRET_BITS,
         )
+    return token
+
+
+def cookie_key(paths: Paths) -> Secret:
+    """The random key that login cookies are signed with, created if it does not exist."""
+    return _stored(paths.cookie_key)
+
+
+def _stored(path: Path, *, prefix: str = "") -> Secret:
+    if not path.exists():
+        _create(path, prefix + secrets.token_urlsafe(32))
+    path.chmod(0o600)
+    token = path.read_text().strip()
+    if not token:
+        raise HoldfastError("{file} is empty. Remove it, and a new one is created", file=path)
     return Secret(token)
 
 

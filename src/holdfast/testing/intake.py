@@ -9,7 +9,7 @@ from holdfast.core.errors import ConnectError, HoldfastError
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
-from holdfast.core.messages.source import Attachment, build_session_key
+from holdfast.core.messages.source import Attachment, Source, build_session_key
 from holdfast.core.ports.platform import Intake
 
 
@@ -58,6 +58,9 @@ class RecordingIntake(Intake):
                 accepted_at=0.0,
             )
         return Accepted(row=self._rows[event], duplicate=duplicate, route_session=None)
+
+    def may_talk(self, source: Source) -> bool:
+        return True
 
     async def wait_for_end(self, inbox_id: InboxId) -> MessageEnded:
         return MessageEnded(inbox_id, InboxState.ANSWERED, f"answer to {inbox_id}")

@@ -19,7 +19,7 @@ from holdfast.core.messages.events import (
     TurnEvent,
 )
 from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
-from holdfast.core.messages.source import Attachment, build_session_key
+from holdfast.core.messages.source import Attachment, Source, build_session_key
 from holdfast.core.secrets import Secret
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.api.responses import AnswerText
@@ -61,6 +61,9 @@ class ScriptedIntake:
             yield self._events()
         finally:
             self.watching -= 1
+
+    def may_talk(self, source: Source) -> bool:
+        return True
 
     async def _events(self) -> AsyncIterator[TurnEvent]:
         while (event := await self.events.get()) is not None:

@@ -1,23 +1,27 @@
 """The login: a link that works once, a cookie that survives a restart, and what both allow."""
 
-import hashlib
+import asyncio
+import base64
 import hmac
 import re
+import secrets
+import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 from tests.support.gateway_process import NewGateway, SpawnedGateway
+from tests.support.logins import make_login
 from tests.support.settable_clock import SettableClock
 from tests.support.v1_client import PREFIX
 
-from holdfast.core.secrets import Secret
 from holdfast.server.api.endpoint import Endpoint
 from holdfast.server.api.router import ENDPOINTS
-from holdfast.server.auth.login import BrowserLogin
-from holdfast.server.auth.viewers import OWNER, ViewerTokens
+from holdfast.server.auth.tokens import OWNER
 from holdfast.server.local.control_client import ControlClient
+from holdfast.system.paths import Paths
+from holdfast.system.tokens import cookie_key
 
 
 def new_link(shared_gateway: SpawnedGateway) -> str:
@@ -77,7 +81,7 @@ async def test_the_cookie_survives_a_restart_and_not_a_new_token(new_gateway: Ne
         async with browser.get(f"{gateway.address}{PREFIX}/status") as response:
             assert response.status == 200
         gateway.end()
-        gateway.paths.api_token.write_text("another-token-than-before\n")
+        gateway.paths.api_token.write_text(f"{secrets.token_hex(16)}\n")
         gateway.start()
         async with browser.get(f"{gateway.address}{PREFIX}/status") as response:
             assert response.status == 401
@@ -107,25 +111,72 @@ async def test_wrong_keys_are_rate_limited_and_the_right_one_never(new_gateway: 
         assert (await log_in(http, new_link(gateway))).status == 303
 
 
-def make_login(token: str, clock: SettableClock) -> BrowserLogin:
-    viewers = ViewerTokens(Path("no-viewers"), clock=clock)
-    return BrowserLogin(Secret(token), viewers=viewers, clock=clock)
-
-
-def test_a_link_is_valid_for_ten_minutes() -> None:
+def test_a_link_is_valid_for_ten_minutes(tmp_path: Path) -> None:
     clock = SettableClock()
-    login = make_login("token", clock)
+    login = make_login(tmp_path, clock=clock)
     link = login.create_link("http://localhost")
     clock.at += 601
     assert not login.redeem(link.partition("key=")[2])
 
 
-def test_the_cookie_reveals_nothing_of_the_token() -> None:
-    cookie = make_login("token", SettableClock()).make_cookie(OWNER)
-    expires, _, signature = cookie.partition(".")
+def test_a_cookie_cannot_be_made_by_guessing_the_token(tmp_path: Path) -> None:
+    """The key of the signature is random: a cookie does not even tell whether a guess is right."""
+    logins = [
+        make_login(tmp_path, clock=SettableClock(), token="token", key=key) for key in ("a", "b")
+    ]
+    cookie = logins[0].make_cookie(OWNER)
+    expires, login, signature = cookie.split(".")
     assert expires == str(1_000_000 + 30 * 24 * 3600)
-    plain = hmac.digest(b"token", expires.encode(), hashlib.sha256).hex()
-    assert "token" not in cookie and plain not in cookie and len(signature) == 43
+    assert "token" not in cookie and len(signature) == 43
+    payload = f"{expires}.{login}"
+    key = hmac.digest(b"holdfast login cookie v1", b"token", "sha256")
+    for guess in (key, b"token", b"token" + payload.encode()):
+        made = hmac.digest(guess, payload.encode(), "sha256")
+        assert base64.urlsafe_b64encode(made).decode().rstrip("=") != signature
+    assert logins[0].is_signed(payload, signature) and not logins[1].is_signed(payload, signature)
+
+
+def test_the_cookie_key_is_random_stored_and_private(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    key = cookie_key(paths)
+    assert stat.S_IMODE(paths.cookie_key.stat().st_mode) == 0o600
+    assert cookie_key(paths) == key != cookie_key(Paths(tmp_path / "other"))
+
+
+async def test_logging_out_ends_the_cookie_its_copies_and_its_streams(
+    new_gateway: NewGateway,
+) -> None:
+    gateway = new_gateway().start()
+    own = {"Origin": gateway.address}
+    async with aiohttp.ClientSession(gateway.address) as http:
+        stolen = await _cookie(http, gateway)
+        other = await _cookie(http, gateway)
+        async with http.get(f"{PREFIX}/events", headers=stolen) as stream:
+            assert await stream.content.readline()
+            async with http.post("/logout", headers=stolen | own) as response:
+                assert response.status == 204
+            with pytest.raises(aiohttp.ClientError):
+                async with asyncio.timeout(20):
+                    await stream.content.read()
+        assert await _status(http, stolen) == 401
+        assert await _status(http, other) == 200
+    gateway.end()
+    gateway.start()
+    async with aiohttp.ClientSession(gateway.address) as http:
+        assert await _status(http, stolen) == 401
+        assert await _status(http, other) == 200
+
+
+async def _cookie(http: aiohttp.ClientSession, gateway: SpawnedGateway) -> dict[str, str]:
+    async with http.get(new_link(gateway), allow_redirects=False) as response:
+        ((name, morsel),) = response.cookies.items()
+    http.cookie_jar.clear()
+    return {"Cookie": f"{name}={morsel.value}"}
+
+
+async def _status(http: aiohttp.ClientSession, headers: dict[str, str]) -> int:
+    async with http.get(f"{PREFIX}/status", headers=headers) as response:
+        return response.status
 
 
 def concrete_path(endpoint: Endpoint) -> str:
@@ -209,8 +260,10 @@ async def test_the_startup_banner_has_a_link_and_no_log_has_its_key(
     assert found[1] not in gateway.paths.log_file.read_text()
 
 
-def test_two_gateways_on_one_machine_have_different_cookie_names() -> None:
+def test_two_gateways_on_one_machine_have_different_cookie_names(tmp_path: Path) -> None:
     clock = SettableClock()
-    one, other = (make_login(token, clock).cookie_name for token in ("one", "other"))
+    one, other = (
+        make_login(tmp_path, clock=clock, key=key).cookie_name for key in ("one", "other")
+    )
     assert one != other
-    assert make_login("one", clock).cookie_name == one
+    assert make_login(tmp_path, clock=clock, key="one").cookie_name == one

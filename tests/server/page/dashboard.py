@@ -28,6 +28,7 @@ VIEWS = (
     "settings",
     "settings/prices",
     "settings/history",
+    "settings/tokens",
     "restarts",
 )
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'

@@ -264,7 +264,7 @@ def test_a_session_is_suspended_resumed_forked_reset_and_deleted(
 def test_a_viewer_reads_a_session_and_gets_no_controls(
     gateway: SpawnedGateway, visit: Visit
 ) -> None:
-    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
+    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann", "scope": "read"})["token"]
     visitor = visit(gateway, login=False)
     page = visitor.page
     page.get_by_label("A token").fill(token)

@@ -232,3 +232,29 @@ def test_prices_are_edited_and_an_earlier_version_is_restored(
         ControlClient(gateway.paths).post("/config/reload")
     page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
     assert serious_violations(page) == []
+
+
+def test_a_token_is_created_shown_once_and_revoked(gateway: SpawnedGateway, visit: Visit) -> None:
+    page = open_settings(visit(gateway), "/tokens")
+    page.get_by_role("button", name="Create a token").click()
+    page.get_by_role("textbox", name="Name").fill("phone")
+    page.get_by_label("Scope").select_option("sessions")
+    page.get_by_label("Sessions, separated by commas").fill("a, b")
+    assert serious_violations(page) == []
+    page.get_by_role("button", name="Create", exact=True).click()
+    token = page.get_by_role("status").locator("code").inner_text()
+    (made,) = ControlClient(gateway.paths).get("/tokens")["tokens"]
+    assert (made["name"], made["scope"], made["sessions"]) == ("phone", "sessions", ["a", "b"])
+    assert made["expires_at"] is not None and token.startswith("hft_")
+    page.get_by_role("button", name="Create a token").click()
+    page.get_by_role("textbox", name="Name").fill("phone")
+    page.get_by_role("button", name="Create", exact=True).click()
+    assert "already a token" in page.get_by_role("alert").inner_text()
+    page.get_by_role("button", name="Cancel").click()
+    page.reload()
+    page.get_by_role("cell", name="phone", exact=True).wait_for()
+    assert token not in page.content()
+    page.get_by_role("button", name="Revoke the token phone").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    page.get_by_role("cell", name="phone", exact=True).wait_for(state="detached")
+    assert ControlClient(gateway.paths).get("/tokens")["tokens"] == []

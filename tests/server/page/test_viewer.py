@@ -15,7 +15,7 @@ def test_a_viewer_logs_in_with_a_token_reads_live_and_gets_no_controls(
     chat = owner.page.url
     assert change_controls(owner.page)
 
-    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
+    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann", "scope": "read"})["token"]
     ann = visit(gateway, login=False)
     ann.page.get_by_label("A token").fill("no-such-token")
     ann.page.get_by_role("button", name="Log in").click()

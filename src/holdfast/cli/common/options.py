@@ -75,10 +75,10 @@ def complete_session(
     ]
 
 
-def complete_viewer(
+def complete_token(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of viewers' tokens."""
+    """Names of created tokens."""
     names = [str(each["name"]) for each in _ask_gateway(ctx, "/tokens").get("tokens", ())]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

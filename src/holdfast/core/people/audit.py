@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.messages.inbox import Inbound, InboxRow
 from holdfast.core.messages.source import Author
+from holdfast.core.people.api_tokens import is_owner, is_owner_principal
 from holdfast.core.people.approval import OPERATOR
 
 GATEWAY_ACTOR = "gateway"  # the actor of what the gateway does by itself
@@ -17,7 +18,6 @@ UNKNOWN_ACTOR = "unknown"  # the actor of requests from before there was an audi
 DONE, REFUSED, ASKED = "done", "refused", "asked"
 
 MAX_TEXT_LENGTH = 400  # characters of a text that are stored
-_OPERATOR_PLATFORMS = ("api", "web")  # their requests carry the gateway's own token
 
 AuditValue = str | int | float | bool | None
 
@@ -151,15 +151,15 @@ def actor_of(inbound: Inbound) -> str:
         return f"job:{inbound.run.job_id}"
     if subagent is not None:
         return actor_of_principal(subagent.principal)
-    if source.author is Author.OPERATOR or source.platform in _OPERATOR_PLATFORMS:
+    if source.author is Author.OPERATOR or is_owner(source.platform, source.user_id):
         return OPERATOR
     # Where people choose their own ids, one id must not look like two of a list.
     return f"{source.platform}:{source.account}:{source.user_id}".replace(", ", ",")
 
 
 def actor_of_principal(principal: str) -> str:
-    """The actor of a principal; those of the page and of the API are all the operator."""
-    return OPERATOR if principal.partition(":")[0] in _OPERATOR_PLATFORMS else principal
+    """The actor of a principal; those of the page and of the owner's token are the operator."""
+    return OPERATOR if is_owner_principal(principal) else principal
 
 
 def requesters_of(rows: Iterable[InboxRow]) -> str:

@@ -15,11 +15,15 @@ from holdfast.core.jobs.job import JobId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import ChatType, build_session_key, parse_route
 from holdfast.core.messages.transcript import Message
+from holdfast.core.people.api_tokens import (
+    OWNER_PLATFORMS,
+    is_client_principal,
+    is_owner_principal,
+)
 from holdfast.core.ports.command import Command, Scope, person_scope
 
 OwnerId = NewType("OwnerId", str)  # "person:…", "place:…" for a group, or "job:…"
 
-_OPERATOR_PLATFORMS = frozenset({"api", "web"})  # who has the gateway's own token is its owner
 _MAX_NAME_LENGTH, _PREFIX_LENGTH = 256, 160  # characters of a name, and those kept of a longer one
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
@@ -31,10 +35,12 @@ def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
     the place elsewhere. In a group, that is the group, or what it is to one person of it if each
     has a session of their own: the others read the answers all the same."""
     platform, _, kind, _ = parse_route(route)
-    if platform not in _OPERATOR_PLATFORMS and kind is not ChatType.DM:
+    if platform not in OWNER_PLATFORMS and kind is not ChatType.DM:
         return OwnerId(f"place:{_encode_bounded(route)}")
+    if is_client_principal(principal):  # its notes are its own, also in a session of the owner
+        return OwnerId(f"person:{_encode_bounded(principal)}")
     # Also in a run of their job.
-    if platform in _OPERATOR_PLATFORMS or principal.partition(":")[0] in _OPERATOR_PLATFORMS:
+    if platform in OWNER_PLATFORMS or is_owner_principal(principal):
         return OwnerId("person:owner")
     return OwnerId(f"person:{_encode_bounded(principal)}")
 

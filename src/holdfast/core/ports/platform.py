@@ -9,7 +9,7 @@ from holdfast.core.ids import DeliveryId, InboxId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.core.messages.outbox import Address, MessageEdit, Outbound, Receipt
-from holdfast.core.messages.source import Attachment
+from holdfast.core.messages.source import Attachment, Source
 from holdfast.core.ports.capabilities import Capabilities
 
 
@@ -26,6 +26,10 @@ class Intake(Protocol):
         `StoreError` if the message cannot be stored, and any error of a fetch that may succeed
         later.
         """
+        ...
+
+    def may_talk(self, source: Source) -> bool:
+        """Whether `authorise` would let the sender talk to the agent there."""
         ...
 
     def wait_for_end(self, inbox_id: InboxId) -> Awaitable[MessageEnded | None]:

@@ -14,6 +14,7 @@ from holdfast.core.errors import NotAddressed, NotAllowed
 from holdfast.core.ids import PrincipalId
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.people.api_tokens import is_client
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.text.translation import _, use_catalogue
 from holdfast.gateway.access import AccessPolicy, Action, Principal, principal_of
@@ -165,10 +166,14 @@ class InboundPolicy:
         if _needs_group_check(source):
             await self._check_group(inbound, principal)
         if not self._access.allows(principal, Action.TALK, source):
-            with use_catalogue(self._languages.of_source(source)):
-                await self._pairing_requests.handle_unknown_sender(inbound)
+            if not is_client(source.platform, source.user_id):  # a revoked token is not paired
+                with use_catalogue(self._languages.of_source(source)):
+                    await self._pairing_requests.handle_unknown_sender(inbound)
             self._access.authorise(principal, Action.TALK, source)
         return principal.id
+
+    def may_talk(self, source: Source) -> bool:
+        return self._access.allows(principal_of(source), Action.TALK, source)
 
     def record_accepted(self, source: Source) -> None:
         """A message from there is durable, and will be answered."""

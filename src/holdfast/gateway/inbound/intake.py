@@ -10,7 +10,7 @@ from holdfast.core.errors import ConnectError, IntakeClosed, InvalidTransition
 from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.messages.events import MessageEnded, TurnEvent
 from holdfast.core.messages.inbox import Accepted, Inbound
-from holdfast.core.messages.source import Attachment
+from holdfast.core.messages.source import Attachment, Source
 from holdfast.core.ports.command import Committed
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
@@ -152,6 +152,9 @@ class GatewayIntake:
 
     def report_lost(self, platform: str, account: str, error: ConnectError) -> None:
         self._platforms.report_lost(platform, account, error)
+
+    def may_talk(self, source: Source) -> bool:
+        return self._policy.may_talk(source)
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._watcher.watch(inbox_id)

@@ -2,15 +2,16 @@
 server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from aiohttp import web
 
 from holdfast.core.errors import StoreError
+from holdfast.core.people.api_tokens import ApiClient
 from holdfast.core.secrets import Secret
 
 KEEPALIVE_INTERVAL = 15.0  # seconds; proxies close connections that are silent for longer
@@ -32,6 +33,33 @@ def bearer_token(request: web.Request) -> str | None:
     """The token of the request, valid or not; None if it has none."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     return given.strip() if kind.lower() == "bearer" else None
+
+
+class ClientTokens(Protocol):
+    """The tokens that the owner created for clients."""
+
+    def client_by_token(self, token: str) -> ApiClient | None:
+        """The client with this token; None: it is not valid now."""
+        ...
+
+    def track_client(
+        self, client: ApiClient, disconnect: Callable[[], None]
+    ) -> AbstractContextManager[None]:
+        """While a request is served: `disconnect` is called once the token is not valid any
+        more."""
+        ...
+
+
+class NoClientTokens:
+    """Where only the owner's token is valid."""
+
+    def client_by_token(self, token: str) -> ApiClient | None:
+        return None
+
+    def track_client(
+        self, client: ApiClient, disconnect: Callable[[], None]
+    ) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class RetryAdvice(StrEnum):

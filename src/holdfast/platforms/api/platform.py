@@ -13,6 +13,7 @@ from holdfast.core.commands import parse_command
 from holdfast.core.errors import SendRejected, StoreError
 from holdfast.core.messages.inbox import OPEN_STATES, InboxRow
 from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.people.api_tokens import ApiClient, TokenScope
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import IdFactory
@@ -24,10 +25,12 @@ from holdfast.platforms.api import responses as chat
 from holdfast.platforms.api.http import (
     KEEPALIVE_INTERVAL,
     WRITE_TIMEOUT,
+    ClientTokens,
+    NoClientTokens,
     OpenAiError,
     UnexpectedError,
     bad_request,
-    has_token,
+    bearer_token,
     json_response,
     store_unavailable,
     stream_events,
@@ -54,13 +57,15 @@ _MAX_PACED = 16  # how many of the waiting ones, in each iteration
 
 log = logging.getLogger(__name__)
 
+_CLIENT = "holdfast_client"  # of a request: the client with a token of its own
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
 class ApiPlatform:
-    """Owns the token; holds nothing of any session. A reply counts as sent when it can be
-    fetched."""
+    """Owns the owner's token; holds nothing of any session. A reply counts as sent when it can be
+    fetched. Each client with a token of its own is a person of its own."""
 
     name = "api"
     account = "default"
@@ -72,6 +77,7 @@ class ApiPlatform:
         *,
         reads: StoreReader,
         new_id: IdFactory,
+        clients: ClientTokens | None = None,
         turn_starts: IterationPacer | None = None,
         keepalive_interval: float = KEEPALIVE_INTERVAL,
         write_timeout: float = WRITE_TIMEOUT,
@@ -79,6 +85,7 @@ class ApiPlatform:
         self._token = token
         self._reads = reads
         self._new_id = new_id
+        self._clients = clients or NoClientTokens()
         self._keepalive_interval = keepalive_interval
         self._write_timeout = write_timeout
         self._active_processor: RequestProcessor | None = None
@@ -109,8 +116,12 @@ class ApiPlatform:
     def _with_errors(self, handler: Handler) -> Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             try:
-                self._authenticate(request)
-                return await handler(request)
+                client = self._authenticate(request)
+                if client is None:
+                    return await handler(request)
+                request[_CLIENT] = client
+                with self._clients.track_client(client, lambda: _disconnect(request)):
+                    return await handler(request)
             except OpenAiError as refusal:
                 return refusal.to_response(has_id=MESSAGE_ID_HEADER in request.headers)
             except web.HTTPRequestEntityTooLarge:
@@ -140,14 +151,24 @@ class ApiPlatform:
         )
         return unexpected
 
-    def _authenticate(self, request: web.Request) -> None:
-        if not has_token(request, self._token):
+    def _authenticate(self, request: web.Request) -> ApiClient | None:
+        """The client whose token it is; None: the owner or an administrator."""
+        token = bearer_token(request)
+        if token is not None and self._token.matches(token):
+            return None
+        client = None if token is None else self._clients.client_by_token(token)
+        if client is None:
             raise OpenAiError(
                 401,
-                "this request needs the token of the gateway as `Authorization: Bearer …`; "
-                "`holdfast token` prints it.",
+                "this request needs a token of the gateway as `Authorization: Bearer …`; "
+                "`holdfast token create` makes one.",
                 code="invalid_api_key",
             )
+        if client.scope is TokenScope.READ:
+            raise OpenAiError(
+                403, "a token of the scope read may not talk to the agent.", code="forbidden_scope"
+            )
+        return None if client.scope is TokenScope.ADMIN else client
 
     async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
         asked, parsed = await _parse_body(request, parse_chat_request)
@@ -182,7 +203,9 @@ class ApiPlatform:
                     "conversations; use one of them.",
                     param="previous_response_id",
                 )
-            past = await self._processor.conversation_until(asked.previous_response_id)
+            past = await self._processor.conversation_until(
+                asked.previous_response_id, client=request.get(_CLIENT)
+            )
             parsed = msgspec.structs.replace(parsed, history=(*past, *parsed.history))
         row = await self._accept(request, parsed)
         if asked.stream:
@@ -192,7 +215,7 @@ class ApiPlatform:
         return json_response(body, headers=_message_id_header(row))
 
     async def _response(self, request: web.Request) -> web.StreamResponse:
-        row = await self._processor.find_row(request.match_info["id"])
+        row = await self._processor.find_row(request.match_info["id"], client=request.get(_CLIENT))
         if request.query.get("stream") == "true":
             if "starting_after" in request.query:
                 raise bad_request(
@@ -233,7 +256,11 @@ class ApiPlatform:
         # The listener has chosen the catalogue by this header.
         language = current_language() if hdrs.ACCEPT_LANGUAGE in request.headers else ""
         message = to_inbound(
-            conversation, session=session, message_id=message_id, language=language
+            conversation,
+            session=session,
+            message_id=message_id,
+            language=language,
+            client=request.get(_CLIENT),
         )
         return await self._processor.accept(message, to_attachments(conversation.files))
 
@@ -259,6 +286,11 @@ class ApiPlatform:
                 503, "the gateway is starting or stopping; try again.", code="not_ready"
             )
         return self._active_processor
+
+
+def _disconnect(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.close()
 
 
 async def _parse_body(request: web.Request, parse: Callable[[bytes], T]) -> T:

@@ -26,6 +26,7 @@ from holdfast.core.messages.transcript import (
     ToolOutcome,
     UserMessage,
 )
+from holdfast.core.people.api_tokens import ApiClient
 from holdfast.core.turns.projection import NO_RESULT, open_calls
 from holdfast.platforms.api.http import OpenAiError, bad_request
 
@@ -406,15 +407,27 @@ def validate_header(value: str | None, name: str) -> str | None:
 
 
 def to_inbound(
-    conversation: ApiConversation, *, session: str | None, message_id: str, language: str = ""
+    conversation: ApiConversation,
+    *,
+    session: str | None,
+    message_id: str,
+    language: str = "",
+    client: ApiClient | None = None,
 ) -> Inbound:
     """Convert the request. Without a session it is a conversation of its own, whose history is the
-    one in the request."""
-    chat_id = f"session/{session}" if session else f"request/{message_id}"
+    one in the request. Equal names of two clients name two sessions."""
+    prefix = "" if client is None else client.chat_prefix
+    chat_id = prefix + (f"session/{session}" if session else f"request/{message_id}")
     # Quoted, because otherwise message c of session a/b would equal message b/c of session a.
-    event_id = f"session/{quote(session, safe='')}/{message_id}" if session else chat_id
+    quoted = f"{prefix}session/{quote(session or '', safe='')}/{message_id}"
+    event_id = quoted if session else chat_id
     return Inbound(
-        source=Source(platform="api", chat_id=chat_id, user_id="owner", language=language),
+        source=Source(
+            platform="api",
+            chat_id=chat_id,
+            user_id="owner" if client is None else client.user_id,
+            language=language,
+        ),
         event_id=event_id,
         message_id=message_id,
         text=conversation.message.text,

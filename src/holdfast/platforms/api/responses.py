@@ -18,6 +18,7 @@ from holdfast.core.messages.events import (
 from holdfast.core.messages.inbox import OPEN_STATES, Inbound, InboxRow, InboxState
 from holdfast.core.messages.source import Attachment
 from holdfast.core.messages.transcript import Message
+from holdfast.core.people.api_tokens import ApiClient
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetInboxRow, GetTranscript
@@ -25,6 +26,7 @@ from holdfast.core.turns.turn import Usage
 from holdfast.platforms.api.http import OpenAiError, RetryAdvice, bad_request, store_unavailable
 from holdfast.platforms.api.requests import (
     MESSAGE_ID_HEADER,
+    SESSION_HEADER,
     is_same_message,
     parse_response_id,
     response_id,
@@ -60,6 +62,14 @@ class RequestProcessor:
 
     async def accept(self, message: Inbound, attachments: Sequence[Attachment] = ()) -> InboxRow:
         """Returns the row of the message; with a repeated id, the existing row."""
+        if not self._intake.may_talk(message.source):
+            raise OpenAiError(
+                403,
+                f"this token names the sessions that it may be used in: name one in "
+                f"{SESSION_HEADER}.",
+                code="not_allowed",
+                param=SESSION_HEADER,
+            )
         try:
             accepted = await self._intake.accept(message, attachments)
         except (StoreError, IntakeClosed) as error:
@@ -118,18 +128,26 @@ class RequestProcessor:
         except Exception as error:  # noqa: BLE001 - `on_unexpected` logs it
             yield b"".join(answer_format.on_error(on_unexpected(error)))
 
-    async def find_row(self, response: str) -> InboxRow:
+    async def find_row(self, response: str, *, client: ApiClient | None) -> InboxRow:
+        """A response of another client does not exist for this one."""
         row = await self._reads.read(GetInboxRow(inbox_id=parse_response_id(response)))
         if row is None or row.inbound.source.platform != self._platform:
             raise response_not_found(response)
+        source = row.inbound.source
+        if client is not None and not self._intake.may_talk(
+            msgspec.structs.replace(source, user_id=client.user_id)
+        ):
+            raise response_not_found(response)
         return row
 
-    async def conversation_until(self, response: str) -> tuple[Message, ...]:
+    async def conversation_until(
+        self, response: str, *, client: ApiClient | None
+    ) -> tuple[Message, ...]:
         """The conversation up to the end of that response; waits for it."""
-        row = await self.find_row(response)
+        row = await self.find_row(response, client=client)
         if row.state in OPEN_STATES:
             await self.wait_for_end(row)
-            row = await self.find_row(response)
+            row = await self.find_row(response, client=client)
         if row.state is not InboxState.ANSWERED:
             raise bad_request(
                 f"{response} was not answered ({row.state}), so nothing can follow it; "

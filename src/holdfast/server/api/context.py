@@ -23,6 +23,7 @@ from holdfast.gateway.live.feeds import News, Subscription
 from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.views.sessions import SessionView, session_view
 from holdfast.server.auth.login import BrowserLogin
+from holdfast.server.auth.tokens import TokenService
 from holdfast.server.local.control_handlers import ConfigHandlers
 from holdfast.server.status.minute_stats import MinuteHistory
 from holdfast.system.logs import RecentLog
@@ -125,6 +126,7 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
     runners: Sandboxes
     home: Path
     login: BrowserLogin
+    tokens: TokenService
     lifecycle: Lifecycle
     config: ConfigHandlers
     status: ApiStatus

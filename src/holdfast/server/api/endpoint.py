@@ -12,10 +12,11 @@ from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 from holdfast.core.people.audit import AuditKind
-from holdfast.server.api.context import ApiContext
+from holdfast.gateway.access import Action, GatewayResource
+from holdfast.server.api.context import ApiContext, no_session
 from holdfast.server.api.errors import EndpointError, bad_request, not_found
 from holdfast.server.auth.login import is_same_origin
-from holdfast.server.auth.viewers import HttpPrincipal, HttpRole
+from holdfast.server.auth.tokens import HttpPrincipal
 
 _LARGE_BODY = 256 * 1024  # bytes; a larger body is decoded in a thread
 _MAX_SUBJECT = 200  # characters of a path in an audit row
@@ -32,6 +33,14 @@ class Media(StrEnum):
     CSV = "text/csv"
     EVENTS = "text/event-stream"
     FILE = "application/octet-stream"
+
+
+class Reach(StrEnum):
+    """What an endpoint is about, which decides who may read there."""
+
+    GATEWAY = "gateway"  # everything: for the scopes `read` and `admin`
+    SESSION = "session"  # the session `{id}` of the path: also for a token that may talk in it
+    PRINCIPAL = "principal"  # the request's own principal, and what belongs to it
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,8 +73,8 @@ class Endpoint:
     """`response_type` None: no body. `statuses`: of success. `error_statuses`: besides those that
     every endpoint can have.
 
-    `read_only`: it changes nothing, and a viewer may use it. None counts as the owner's alone, and
-    a test demands that each endpoint sets it.
+    `read_only`: it changes nothing, and the scope `read` is enough. None counts as the
+    administrator's alone, and a test demands that each endpoint sets it. `reach`: what is read.
     """
 
     method: str
@@ -73,6 +82,7 @@ class Endpoint:
     summary: str
     handler: Handler
     read_only: bool | None = None
+    reach: Reach = Reach.GATEWAY
     query: type[msgspec.Struct] = NoQuery
     request_type: Any = None
     request_media: Media = Media.JSON
@@ -87,7 +97,9 @@ class Endpoint:
         async def answer(principal: HttpPrincipal) -> web.StreamResponse:
             return await self._handle(context, request, path_params, principal)
 
-        return await run_guarded(context, request, answer, read_only=self.read_only is True)
+        return await run_guarded(
+            context, request, answer, read_only=self.read_only is True, reach=self.reach
+        )
 
     async def _handle(
         self,
@@ -100,6 +112,8 @@ class Endpoint:
             raise EndpointError(
                 503, "The gateway is starting or stopping; try again.", code="not_ready"
             )
+        if self.reach is Reach.SESSION:
+            await _check_session(context, principal, path_params["id"])
         query = _decode_query(request, self.query)
         reads = self.request_type is not None and self.request_media is Media.JSON
         body = await _decode_body(request, self.request_type) if reads else None
@@ -112,13 +126,15 @@ async def run_guarded(
     serve: Callable[[HttpPrincipal], Awaitable[web.StreamResponse]],
     *,
     read_only: bool,
+    reach: Reach = Reach.GATEWAY,
 ) -> web.StreamResponse:
-    """Authenticate the request and serve it; errors become error responses."""
+    """Authenticate and authorise the request and serve it; errors become error responses."""
     try:
         principal = authenticate(context, request)
-        if not read_only:
-            await _require_owner(context, request, principal)
-        with context.login.viewers.track_connection(principal, lambda: _disconnect(request)):
+        if not read_only or reach is Reach.GATEWAY:
+            action = Action.READ if read_only else Action.MANAGE
+            await _authorise(context, request, principal, action)
+        with context.login.tokens.track_connection(principal, lambda: _disconnect(request)):
             return await serve(principal)
     except EndpointError as refused:
         return refused.response()
@@ -149,8 +165,8 @@ def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
     if principal is None:
         raise EndpointError(
             401,
-            "This needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
-            "it), or a login (`holdfast link` prints a link).",
+            "This needs a token of the gateway as `Authorization: Bearer …` (`holdfast token "
+            "create` makes one), or a login (`holdfast link` prints a link).",
             code="unauthorised",
         )
     if not is_same_origin(request):
@@ -163,27 +179,30 @@ def authenticate(context: ApiContext, request: web.Request) -> HttpPrincipal:
     return principal
 
 
-async def _require_owner(
-    context: ApiContext, request: web.Request, principal: HttpPrincipal
+async def _authorise(
+    context: ApiContext, request: web.Request, principal: HttpPrincipal, action: Action
 ) -> None:
-    """Refuse a viewer, and record that in the audit."""
-    if principal.role is HttpRole.OWNER:
-        return
-    await context.gateway.denied_access.record(
-        AuditKind.REQUEST_REFUSED,
-        f"{principal.role}:{principal.name}",
-        account="http",
-        subject=f"{request.method} {request.path}"[:_MAX_SUBJECT],
-    )
-    raise EndpointError(
-        403,
-        "This needs the role {needed}; {name!r} has the role {role}, which can see everything and "
-        "change nothing.",
-        needed=HttpRole.OWNER,
-        name=principal.name,
-        role=principal.role,
-        code="forbidden_role",
-    )
+    """Refuse a token whose scope does not allow that, and record it in the audit."""
+    try:
+        context.gateway.access.authorise(principal.principal, action, GatewayResource())
+    except NotAllowed as refused:
+        await context.gateway.denied_access.record(
+            AuditKind.REQUEST_REFUSED,
+            principal.actor,
+            account="http",
+            subject=f"{request.method} {request.path}"[:_MAX_SUBJECT],
+        )
+        raise EndpointError(403, refused, code="forbidden_scope") from None
+
+
+async def _check_session(context: ApiContext, principal: HttpPrincipal, session_id: str) -> None:
+    """404 for a session of others: which ones exist is none of the client's business."""
+    access, asked = context.gateway.access, principal.principal
+    if access.allows(asked, Action.READ, GatewayResource()):
+        return  # it may read all, so the session needs no look-up
+    row = await context.find_session(session_id)
+    if not access.allows(asked, Action.READ, GatewayResource(session=row.route)):
+        raise no_session(session_id)
 
 
 def _disconnect(request: web.Request) -> None:

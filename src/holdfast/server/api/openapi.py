@@ -8,11 +8,11 @@ import msgspec
 from aiohttp import web
 
 from holdfast import __version__
+from holdfast.core.people.api_tokens import TokenScope
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery, Reach
 from holdfast.server.api.errors import ErrorResponse
 from holdfast.server.api.mount import PREFIX
-from holdfast.server.auth.viewers import HttpRole
 
 _REF = "#/components/schemas/{name}"
 _STATUS_TEXT = {
@@ -22,7 +22,7 @@ _STATUS_TEXT = {
     204: "Done.",
     400: "A parameter or the body is wrong; `param` names it.",
     401: "Neither the token nor a login.",
-    403: "A login cookie from another site, or a role that does not allow this.",
+    403: "A login cookie from another site, or a scope that does not allow this.",
     404: "Not found.",
     409: "Not possible in the current state.",
     413: "Too large.",
@@ -65,7 +65,7 @@ def build_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
-        "x-role": HttpRole.VIEWER if endpoint.read_only else HttpRole.OWNER,
+        "x-scope": needed_scope(endpoint),
         "operationId": endpoint.handler.__name__,
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
         "responses": {
@@ -77,6 +77,13 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         content = {endpoint.request_media: {"schema": schemas[repr(endpoint.request_type)]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def needed_scope(endpoint: Endpoint) -> TokenScope:
+    """The least scope that allows it; `talk` only in what belongs to the client."""
+    if not endpoint.read_only:
+        return TokenScope.ADMIN
+    return TokenScope.READ if endpoint.reach is Reach.GATEWAY else TokenScope.TALK
 
 
 def _error_statuses(endpoint: Endpoint) -> list[int]:

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import Endpoint, run_guarded
+from holdfast.server.api.endpoint import Endpoint, Reach, run_guarded
 from holdfast.server.api.errors import EndpointError, not_found
 from holdfast.server.api.mount import PREFIX
 from holdfast.server.api.v1 import (
@@ -24,11 +24,12 @@ from holdfast.server.api.v1 import (
     processes,
     sessions,
     streams,
+    tokens,
     transcript_stats,
     transcripts,
     turns,
 )
-from holdfast.server.auth.viewers import HttpPrincipal
+from holdfast.server.auth.tokens import HttpPrincipal
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *gateway.ENDPOINTS,
@@ -48,6 +49,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *approvals.ENDPOINTS,
     *pairing.ENDPOINTS,
     *audit.ENDPOINTS,
+    *tokens.ENDPOINTS,
 )
 
 
@@ -82,7 +84,9 @@ class ApiRouter:
         async def refuse(principal: HttpPrincipal) -> web.StreamResponse:
             raise _no_route(request, same_path)
 
-        return await run_guarded(self._context, request, refuse, read_only=True)
+        return await run_guarded(
+            self._context, request, refuse, read_only=True, reach=Reach.PRINCIPAL
+        )
 
 
 def _match(pattern: Sequence[str], parts: Sequence[str]) -> Mapping[str, str] | None:

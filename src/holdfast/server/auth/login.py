@@ -6,16 +6,21 @@ import hmac
 import logging
 import secrets
 from html import escape
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp import hdrs, web
 
+from holdfast.core.errors import HoldfastError
+from holdfast.core.people.api_tokens import TokenScope
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
 from holdfast.core.text.translation import _, current_language
 from holdfast.platforms.api.http import bearer_token
 from holdfast.server.auth.rate_limit import LoginRateLimiter, retry_after_header
-from holdfast.server.auth.viewers import OWNER, HttpPrincipal, Viewer, ViewerTokens
+from holdfast.server.auth.tokens import OWNER, ApiToken, ApiTokens, HttpPrincipal, TokenError
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
@@ -23,49 +28,63 @@ log = logging.getLogger(__name__)
 _LINK_LIFETIME = 600.0
 _COOKIE_LIFETIME = 30 * 24 * 3600
 _MAX_LINKS = 16
+PAGE_SCOPES = frozenset({TokenScope.READ, TokenScope.ADMIN})  # whose tokens open the page
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BrowserLogin:
-    """Owns the login links that were created and not used; they are lost with the process.
+    """Owns the login links that were created and not used, which are lost with the process, and
+    the logins that were ended before their time.
 
-    The cookie is a signed date of expiry: nothing is stored of it, so it survives a restart. Its
-    key is derived from the token, so a new token ends every login. The cookie of a viewer also
-    names the viewer, and is invalid once the viewer's token is revoked.
+    The cookie is a signed date of expiry with the id of the login: nothing is stored of it until
+    it is ended, so it survives a restart. Its key is random and stored (`key`); the token is part
+    of it, so a new token ends every login. A cookie that was made with a created token names that
+    token, and is invalid once the token is.
     """
 
-    def __init__(self, token: Secret, *, viewers: ViewerTokens, clock: Clock) -> None:
+    def __init__(
+        self, token: Secret, *, tokens: ApiTokens, key: Secret, ended: Path, clock: Clock
+    ) -> None:
+        """`ended`: the file of the logins that were ended."""
         self._token = token
         self._clock = clock
-        self.viewers = viewers
+        self.tokens = tokens
+        self._ended_file = ended
+        self._ended = _load_ended(ended)
         self.token_limiter = LoginRateLimiter(clock=clock)
         self.link_limiter = LoginRateLimiter(clock=clock)
-        self._key = hmac.digest(b"holdfast login cookie v1", token.reveal().encode(), "sha256")
+        self._key = hmac.digest(key.reveal().encode(), token.reveal().encode(), "sha256")
         # Browsers share the cookies of a host between its ports: two gateways on one machine need
         # two names.
         self.cookie_name = f"holdfast_{hmac.digest(self._key, b'name', 'sha256').hex()[:8]}"
-        # By the digest of the key: when it expires, and the id of the viewer, "" for the owner.
+        # By the digest of the key: when it expires, and the id of the token, "" for the owner.
         self._links: dict[bytes, tuple[float, str]] = {}
 
-    def create_link(self, address: str, *, viewer: Viewer | None = None) -> str:
-        """A link that opens the page once, within ten minutes; for the owner, or for a viewer."""
+    def create_link(self, address: str, *, token: ApiToken | None = None) -> str:
+        """A link that opens the page once, within ten minutes; for the owner, or with a token."""
+        if token is not None and token.scope not in PAGE_SCOPES:
+            raise TokenError(
+                "The token {name!r} has the scope {scope}, which cannot open the page.",
+                name=token.name,
+                scope=token.scope,
+            )
         key = secrets.token_urlsafe(24)
         while len(self._links) >= _MAX_LINKS:
             del self._links[next(iter(self._links))]
         ends = self._clock.monotonic() + _LINK_LIFETIME
-        self._links[_digest(key)] = ends, "" if viewer is None else viewer.id
+        self._links[_digest(key)] = ends, "" if token is None else token.id
         return f"{address}/login?key={key}"
 
     def redeem(self, key: str) -> HttpPrincipal | None:
         """Use up a link; None: there is none. Looked up by digest, so that the time it takes
         reveals nothing."""
-        ends, viewer_id = self._links.pop(_digest(key), (0.0, ""))
-        return self._principal_by_id(viewer_id) if ends > self._clock.monotonic() else None
+        ends, token_id = self._links.pop(_digest(key), (0.0, ""))
+        return self._principal_by_id(token_id) if ends > self._clock.monotonic() else None
 
     def make_cookie(self, principal: HttpPrincipal) -> str:
-        payload = str(int(self._clock.now()) + _COOKIE_LIFETIME)
-        if principal.id:
-            payload = f"{payload}.{principal.id}"
+        payload = f"{int(self._clock.now()) + _COOKIE_LIFETIME}.{secrets.token_hex(8)}"
+        if principal.client is not None:
+            payload = f"{payload}.{principal.client.id}"
         return f"{payload}.{self._sign(payload)}"
 
     def set_cookie(
@@ -85,15 +104,28 @@ class BrowserLogin:
     def cookie_principal(self, request: web.Request) -> HttpPrincipal | None:
         """The principal of the cookie, if it is one of ours and has not expired."""
         payload, _mark, signature = request.cookies.get(self.cookie_name, "").rpartition(".")
-        expires, _mark, viewer_id = payload.partition(".")
+        expires, _mark, ids = payload.partition(".")
+        login, _mark, token_id = ids.partition(".")
         if not (expires.isascii() and expires.isdigit() and len(expires) < 12):
             return None
-        right = hmac.compare_digest(
-            signature.encode("utf-8", "replace"), self._sign(payload).encode()
-        )
-        return (
-            self._principal_by_id(viewer_id) if right and int(expires) > self._clock.now() else None
-        )
+        if (
+            not self.is_signed(payload, signature)
+            or int(expires) <= self._clock.now()
+            or login in self._ended
+        ):
+            return None
+        found = self._principal_by_id(token_id)
+        return None if found is None else msgspec.structs.replace(found, login=login)
+
+    async def end_login(self, login: str) -> None:
+        """End a login: durable when this returns, also for copies of its cookie and for what it
+        has open. Raises `TransientStoreError`."""
+        now = self._clock.now()
+        left = {each: until for each, until in self._ended.items() if until > now}
+        ended = {**left, login: now + _COOKIE_LIFETIME}
+        self._ended = ended
+        self.tokens.disconnect(login)
+        await state_file.save(self._ended_file, ended)
 
     def token_principal(self, request: web.Request) -> HttpPrincipal | None:
         """The principal of the token in `Authorization: Bearer …`."""
@@ -102,14 +134,18 @@ class BrowserLogin:
             return None
         if self._token.matches(token):
             return OWNER
-        viewer = self.viewers.by_token(token)
-        return None if viewer is None else viewer.principal
+        found = self.tokens.by_token(token)
+        return None if found is None else found.principal
 
-    def _principal_by_id(self, viewer_id: str) -> HttpPrincipal | None:
-        if not viewer_id:
+    def _principal_by_id(self, token_id: str) -> HttpPrincipal | None:
+        if not token_id:
             return OWNER
-        viewer = self.viewers.by_id(viewer_id)
-        return None if viewer is None else viewer.principal
+        found = self.tokens.by_id(token_id)
+        return None if found is None else found.principal
+
+    def is_signed(self, payload: str, signature: str) -> bool:
+        given, right = signature.encode("utf-8", "replace"), self._sign(payload).encode()
+        return hmac.compare_digest(given, right)
 
     def _sign(self, payload: str) -> str:
         signature = hmac.digest(self._key, payload.encode("utf-8", "replace"), "sha256")
@@ -131,6 +167,23 @@ def is_same_origin(request: web.Request) -> bool:
         return urlsplit(origin).netloc == request.host and site in (None, "same-origin")
     except ValueError:
         return False
+
+
+def _load_ended(path: Path) -> dict[str, float]:
+    """By id: until when the cookie would be valid. An invalid file is an error: to start without
+    it would make those cookies valid again."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise HoldfastError(
+            "{file} cannot be read ({error}). Remove it together with {key}, which ends every "
+            "login.",
+            file=path,
+            error=error,
+            key=path.with_name("cookie_key"),
+        ) from None
 
 
 def _digest(key: str) -> bytes:
@@ -195,6 +248,9 @@ class LoginRoutes:
             return web.Response(
                 status=401, text=f"{text}\n", headers={"WWW-Authenticate": "Bearer"}
             )
+        if principal.scope not in PAGE_SCOPES:
+            text = _("A token of the scope {scope} cannot open the page.")
+            return web.Response(status=403, text=text.format(scope=principal.scope) + "\n")
         response = web.Response(status=204, headers={"Cache-Control": "no-store"})
         return self._log_in(request, principal, response)
 
@@ -205,7 +261,7 @@ class LoginRoutes:
         log.info(
             "Browser at %s logged in as %s",
             request.remote,
-            principal.name or principal.role,
+            principal.name or "the owner",
             extra={"action": "logged_in"},
         )
         return response
@@ -213,6 +269,9 @@ class LoginRoutes:
     async def _log_out(self, request: web.Request) -> web.Response:
         if not is_same_origin(request):
             return _not_same_origin()
+        principal = self._login.cookie_principal(request)
+        if principal is not None:
+            await self._login.end_login(principal.login)
         response = web.Response(status=204)
         response.del_cookie(self._login.cookie_name, path="/", httponly=True, samesite="Strict")
         return response

@@ -1,4 +1,4 @@
-"""Handlers of the control socket: accounts, pairing, viewer tokens, configuration, backups."""
+"""Handlers of the control socket: accounts, pairing, tokens, configuration, backups."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,7 +15,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ops.account import NoSuchAccount
 from holdfast.core.ops.backup import CopyProgress
 from holdfast.core.people.approval import OPERATOR
-from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, REFUSED, AuditEntry, AuditKind
+from holdfast.core.people.audit import ASKED, GATEWAY_ACTOR, AuditEntry, AuditKind
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreWriter
 from holdfast.core.ports.store_commands import RecordAudit
@@ -24,7 +24,7 @@ from holdfast.gateway.accounts.accounts import Accounts, NotPausable
 from holdfast.gateway.inbound.pairing import PairingDecision, PairingRefused, PairingService
 from holdfast.server.api.views.gateway import account_list, account_view
 from holdfast.server.api.views.pairing import PairingCode, PairingTarget, pairing_view
-from holdfast.server.auth.viewers import HttpRole, ViewerTokenError, ViewerTokens
+from holdfast.server.auth.tokens import TokenError, TokenRequest, TokenService, token_view
 from holdfast.server.local.control_socket import decode_body, json_response
 
 if TYPE_CHECKING:
@@ -116,71 +116,43 @@ async def _decision_response(decision: Awaitable[PairingDecision]) -> web.Respon
     return json_response({"message": decided.text})
 
 
-class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret."""
-
-    name: str
-    role: HttpRole
-    made_at: float
-
-
 class TokenName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-class ViewerTokenHandlers:
-    """Tokens of viewers: list, add, revoke.
+class TokenHandlers:
+    """Created tokens: list, create, revoke."""
 
-    Tokens are in a file and not in the store, so the audit row is written before the change, and
-    a second one if the change was refused."""
-
-    def __init__(self, viewers: ViewerTokens, *, writes: StoreWriter, clock: Clock) -> None:
-        self._viewers = viewers
-        self._writes = writes
-        self._clock = clock
+    def __init__(self, service: TokenService) -> None:
+        self._service = service
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/tokens", self._list),
-            web.post("/tokens", self._add),
+            web.post("/tokens", self._create),
             web.post("/tokens/revoke", self._revoke),
         ]
 
     async def _list(self, request: web.Request) -> web.Response:
-        listed = [
-            TokenView(name=viewer.name, role=HttpRole.VIEWER, made_at=viewer.made_at)
-            for viewer in self._viewers.all()
-        ]
+        listed = [token_view(token) for token in self._service.tokens.all()]
         return json_response({"tokens": listed})
 
-    async def _add(self, request: web.Request) -> web.Response:
-        named = await decode_body(request, TokenName)
-        await self._audit(AuditKind.TOKEN_ADDED, named.name, ASKED)
+    async def _create(self, request: web.Request) -> web.Response:
+        asked = await decode_body(request, TokenRequest)
         try:
-            token = await self._viewers.add(named.name)
-        except ViewerTokenError as refused:
-            await self._audit(AuditKind.TOKEN_ADDED, named.name, REFUSED)
+            token = await self._service.create(asked, by=OPERATOR)
+        except TokenError as refused:
             raise web.HTTPConflict(text=refused.for_person()) from None
-        role = HttpRole.VIEWER
-        return json_response({"name": named.name, "role": role, "token": token.reveal()})
+        made = {"name": asked.name, "scope": asked.scope, "token": token.reveal()}
+        return json_response(made)
 
     async def _revoke(self, request: web.Request) -> web.Response:
         named = await decode_body(request, TokenName)
-        await self._audit(AuditKind.TOKEN_REVOKED, named.name, ASKED)
         try:
-            await self._viewers.revoke(named.name)
-        except ViewerTokenError as refused:
-            await self._audit(AuditKind.TOKEN_REVOKED, named.name, REFUSED)
+            await self._service.revoke(named.name, by=OPERATOR)
+        except TokenError as refused:
             raise web.HTTPNotFound(text=refused.for_person()) from None
         return json_response({"revoked": named.name})
-
-    async def _audit(self, kind: AuditKind, name: str, outcome: str) -> None:
-        at = self._clock.now()
-        await self._writes.write(
-            RecordAudit(
-                entry=AuditEntry(kind=kind, actor=OPERATOR, at=at, subject=name, outcome=outcome)
-            )
-        )
 
 
 ACTOR = "command line"

@@ -19,7 +19,7 @@ from holdfast.core.ports.store_queries import GetSession, GetTranscript, GetTurn
 from holdfast.core.text.translation import _, use_catalogue
 from holdfast.core.turns.stop import StopKind, StopOrder, StopRequester
 from holdfast.server.api.views.gateway import RestartMode, RestartParams, StopParams
-from holdfast.server.auth.viewers import ViewerTokenError
+from holdfast.server.auth.tokens import TokenError
 from holdfast.server.languages import request_catalogue
 from holdfast.system.paths import Paths, private_dir
 from holdfast.system.socket_handover import HandoverFailed
@@ -123,7 +123,7 @@ _MAX_LIMIT = 1000
 
 
 class LoginLinkParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    viewer: str = ""
+    token: str = ""  # the name of one; "": for the owner
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -143,7 +143,7 @@ class ControlSocket:
         lifecycle: LifecycleHandlers,
         extra_routes: Sequence[web.RouteDef] = (),
     ) -> None:
-        """`make_login_link` makes a one-time link that logs a browser in, as the viewer of that
+        """`make_login_link` makes a one-time link that logs a browser in, with the token of that
         name, or as the owner if the name is empty."""
         self._path = paths.control_socket
         self._reads = reads
@@ -195,8 +195,8 @@ class ControlSocket:
     async def _login(self, request: web.Request) -> web.Response:
         params = await decode_body(request, LoginLinkParams)
         try:
-            return json_response({"link": self._make_login_link(params.viewer)})
-        except ViewerTokenError as refused:
+            return json_response({"link": self._make_login_link(params.token)})
+        except TokenError as refused:
             raise web.HTTPNotFound(text=refused.for_person()) from None
 
     async def _sessions(self, request: web.Request) -> web.Response:

@@ -92,6 +92,8 @@ async def test_every_change_leaves_an_audit_row_with_its_actor(v1: V1) -> None:
     await change_memory_and_jobs(audited)
     await answer_approvals(audited)
     await audited.request("GET /audit/export", "audit.exported")
+    await audited.request("POST /tokens", "token.added", json={"name": "audited"})
+    await audited.request("DELETE /tokens", "token.revoked", params={"name": "audited"})
     changing = {f"{each.method} {each.path}" for each in ENDPOINTS if not each.read_only}
     assert audited.covered | WITHOUT_ROW.keys() | TESTED_IN_PROCESS.keys() == changing
     sources = "".join(path.read_text() for path in GATEWAY_TESTS.glob("test_audit*.py"))
@@ -188,12 +190,12 @@ async def test_audit_rows_are_found_paged_followed_and_exported(
     assert verified["broken"] == [] and verified["rows"] == verified["last"]
 
 
-async def test_a_viewer_reads_the_audit_and_may_not_export_it(
+async def test_the_scope_read_reads_the_audit_and_may_not_export_it(
     v1: V1, shared_gateway: SpawnedGateway
 ) -> None:
     """The refused attempt has a row, and so has the token."""
     control = ControlClient(shared_gateway.paths)
-    token = control.post("/tokens", {"name": "dora"})["token"]
+    token = control.post("/tokens", {"name": "dora", "scope": "read"})["token"]
     async with aiohttp.ClientSession(shared_gateway.address, headers=bearer_header(token)) as http:
         async with http.get(f"{PREFIX}/audit") as response:
             assert response.status == 200
@@ -203,7 +205,7 @@ async def test_a_viewer_reads_the_audit_and_may_not_export_it(
     tokens = (await v1.get("/audit", text="dora"))["rows"]
     assert [(row["kind"], row["actor"]) for row in tokens] == [
         ("token.revoked", OPERATOR),
-        ("refused.request", "viewer:dora"),
+        ("refused.request", "token:dora"),
         ("token.added", OPERATOR),
     ]
 

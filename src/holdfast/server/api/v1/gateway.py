@@ -10,6 +10,7 @@ from holdfast.core.commands import CommandSpec
 from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.ops.stats import MINUTE_SECONDS, DurationSum, MinuteStats, aggregate_minutes
+from holdfast.core.people.api_tokens import TokenScope
 from holdfast.core.ports.store_queries import CheckIntegrity, GetSearchStatus, ListLastStops
 from holdfast.core.sessions import search as core_search
 from holdfast.core.text.translation import _
@@ -19,7 +20,7 @@ from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn import NO_USAGE, Usage
 from holdfast.server.api import openapi
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery, Reach
 from holdfast.server.api.errors import conflict
 from holdfast.server.api.views.gateway import (
     CommandView,
@@ -33,19 +34,18 @@ from holdfast.server.api.views.gateway import (
     StoreView,
     search_index_view,
 )
-from holdfast.server.auth.viewers import HttpRole
 from holdfast.server.status.minute_stats import DAY
 
 
 class WhoamiView(msgspec.Struct, frozen=True, kw_only=True):
-    """`name`: of a viewer's token; empty for the owner."""
+    """`name`: of the token; empty for the owner."""
 
-    role: HttpRole
+    scope: TokenScope
     name: str
 
 
 async def whoami(context: ApiContext, call: ApiCall[NoQuery, None]) -> web.Response:
-    return context.respond(WhoamiView(role=call.principal.role, name=call.principal.name))
+    return context.respond(WhoamiView(scope=call.principal.scope, name=call.principal.name))
 
 
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -279,6 +279,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The role of the caller.",
         handler=whoami,
         read_only=True,
+        reach=Reach.PRINCIPAL,
         response_type=WhoamiView,
     ),
     Endpoint(
@@ -359,6 +360,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The OpenAPI report.",
         handler=openapi.read_openapi,
         read_only=True,
+        reach=Reach.PRINCIPAL,
         response_type=dict[str, Any],
     ),
 )

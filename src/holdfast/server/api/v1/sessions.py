@@ -12,6 +12,7 @@ from holdfast.core.messages.events import MessageEnded
 from holdfast.core.messages.inbox import Inbound
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.messages.transcript import TranscriptRecord
+from holdfast.core.people.api_tokens import TokenScope
 from holdfast.core.people.approval import OPERATOR
 from holdfast.core.people.audit import AuditEntry, AuditKind
 from holdfast.core.ports.store_commands import OpenSession, RenameSession
@@ -21,9 +22,10 @@ from holdfast.core.sessions.session import SessionFilter, SessionRow
 from holdfast.core.text.translation import _
 from holdfast.core.turns.subagent import platform_from_label
 from holdfast.core.turns.turn_state import LaneState
+from holdfast.gateway.access import Action, GatewayResource
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, NoQuery, Reach
 from holdfast.server.api.errors import EndpointError, bad_request, conflict
 from holdfast.server.api.v1.messages import accept_message, current_session_source, session_source
 from holdfast.server.api.v1.streams import live_state
@@ -39,6 +41,7 @@ from holdfast.server.api.views.sessions import (
     record_view,
     turn_view,
 )
+from holdfast.server.auth.tokens import HttpPrincipal
 
 
 def make_cursor(row: SessionRow) -> str:
@@ -154,7 +157,7 @@ async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, Non
             q=asked.q,
             platform=platform_from_label(asked.platform),
             include_subagents=asked.subagents,
-            where=await _session_filter(context, asked),
+            where=await _session_filter(context, asked, call.principal),
         )
     )
     listed, more = rows[: asked.limit], len(rows) > asked.limit
@@ -167,16 +170,34 @@ async def list_sessions(context: ApiContext, call: ApiCall[SessionListQuery, Non
     return context.respond(SessionList(sessions=views, more=more, next=cursor))
 
 
-async def _session_filter(context: ApiContext, asked: SessionListQuery) -> SessionFilter:
+async def _session_filter(
+    context: ApiContext, asked: SessionListQuery, principal: HttpPrincipal
+) -> SessionFilter:
     """All criteria but the title and the platform."""
     session_filter = SessionFilter(
         user=asked.user,
         include=tuple(SessionId(each) for each in asked.ids.split(",")) if asked.ids else None,
         after=parse_cursor(asked.after) if asked.after else None,
     )
+    session_filter = await _readable(context, principal, session_filter)
     return await narrow_filter(
         context, session_filter, state=asked.state, text=asked.text, platform=asked.platform
     )
+
+
+async def _readable(
+    context: ApiContext, principal: HttpPrincipal, base: SessionFilter
+) -> SessionFilter:
+    """`base`, narrowed to what the principal may read."""
+    client = principal.client
+    if client is None or context.gateway.access.allows(
+        principal.principal, Action.READ, GatewayResource()
+    ):
+        return base
+    if client.scope is TokenScope.TALK:
+        return msgspec.structs.replace(base, user=client.principal)
+    found = [await context.store.read(GetRouteSession(key=each)) for each in client.named_routes()]
+    return _restrict_to(base, {each for each in found if each is not None})
 
 
 async def open_session(context: ApiContext, call: ApiCall[NoQuery, NewSession]) -> web.Response:
@@ -342,6 +363,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The conversations, the most recently active first.",
         handler=list_sessions,
         read_only=True,
+        reach=Reach.PRINCIPAL,
         query=SessionListQuery,
         response_type=SessionList,
     ),
@@ -361,6 +383,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="A conversation with its newest records.",
         handler=read_session,
         read_only=True,
+        reach=Reach.SESSION,
         query=SessionDetailQuery,
         response_type=SessionDetail,
     ),

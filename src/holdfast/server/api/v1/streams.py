@@ -27,7 +27,7 @@ from holdfast.core.turns.turn_state import LaneState
 from holdfast.gateway.live.feeds import GatewayChanges, News, PieceState, SessionFeed, Subscription
 from holdfast.gateway.turns.lane import Lane
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery, Reach
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.v1.approvals import approval_view
 from holdfast.server.api.v1.transcripts import PAGE_SIZE
@@ -321,6 +321,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="A conversation as it lives, as server-sent events.",
         handler=stream_session,
         read_only=True,
+        reach=Reach.SESSION,
         query=EventsQuery,
         response_type=str,
         response_media=(Media.EVENTS,),

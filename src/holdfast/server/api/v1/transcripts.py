@@ -17,7 +17,7 @@ from holdfast.core.ports.store_queries import ListRecords
 from holdfast.core.sessions.session import ImportedSession
 from holdfast.platforms.web import platform as web_platform
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Media, NoQuery, Reach
 from holdfast.server.api.errors import bad_request
 from holdfast.server.api.views.sessions import RecordView, SessionView, TranscriptPage, record_view
 
@@ -150,6 +150,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="A page of a transcript: after a seq, or before one.",
         handler=read_transcript,
         read_only=True,
+        reach=Reach.SESSION,
         query=TranscriptQuery,
         response_type=TranscriptPage,
     ),

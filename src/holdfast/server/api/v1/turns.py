@@ -24,7 +24,7 @@ from holdfast.core.turns.timeline import StepSummary, TurnDetails, TurnInput, Tu
 from holdfast.core.turns.turn import NO_USAGE, StepKind, TurnRowState, Usage
 from holdfast.core.turns.turn_state import LaneState
 from holdfast.server.api.context import ApiContext
-from holdfast.server.api.endpoint import ApiCall, Endpoint
+from holdfast.server.api.endpoint import ApiCall, Endpoint, Reach
 from holdfast.server.api.errors import not_found
 from holdfast.server.api.v1.outbox import delivery_detail
 from holdfast.server.api.v1.transcript_stats import usage_cost
@@ -521,6 +521,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The turns of a conversation, the newest first.",
         handler=list_turns,
         read_only=True,
+        reach=Reach.SESSION,
         query=TurnsQuery,
         response_type=TurnList,
     ),

@@ -18,7 +18,7 @@ export class Page extends Observable {
   constructor() {
     super();
     this.status = null;
-    this.role = null; // "owner", or "viewer", who may only read
+    this.scope = null; // of the token: "admin", or "read", which changes nothing
     this.commands = [];
     this.loggedOut = false; // no valid cookie: nothing can be shown
     this.conversation = null;
@@ -68,7 +68,7 @@ export class Page extends Observable {
   }
 
   get viewer() {
-    return this.role === "viewer";
+    return this.scope === "read";
   }
 
   goTo(id, seq) {
@@ -284,7 +284,7 @@ export class Page extends Observable {
 
   async #loadStatus() {
     try {
-      if (!this.role) this.#applyRole(await api.whoami());
+      if (!this.scope) this.#applyScope(await api.whoami());
       const before = this.#gatewayEvent;
       this.status = await api.status();
       const blocked = this.status.problems.filter(({ code }) => code === "account_blocked");
@@ -299,9 +299,9 @@ export class Page extends Observable {
   }
 
   /** The style hides controls that the role may not use; the gateway refuses them, too. */
-  #applyRole({ role }) {
-    this.role = role;
-    document.documentElement.dataset.role = role;
+  #applyScope({ scope }) {
+    this.scope = scope;
+    document.documentElement.dataset.role = this.viewer ? "viewer" : "owner";
   }
 
   #logOut() {

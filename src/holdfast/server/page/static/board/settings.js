@@ -1,4 +1,4 @@
-// Settings: the keys of the configuration, the prices of models, and earlier versions.
+// Settings: the keys of the configuration, the prices of models, tokens, and earlier versions.
 import { api } from "../api.js";
 import { _ } from "../translation.js";
 import { html } from "../vendor/preact-htm.module.js";
@@ -8,9 +8,10 @@ import { Notices } from "./settings_notices.js";
 import { Keys } from "./settings_keys.js";
 import { Past, ConfigVersion } from "./settings_history.js";
 import { Prices } from "./settings_prices.js";
+import { Tokens } from "./settings_tokens.js";
 
 const EVERY = 60; // seconds; the stream announces changes of the configuration
-const TABS = { "": _("Keys"), prices: _("Prices"), history: _("History") };
+const TABS = { "": _("Keys"), prices: _("Prices"), tokens: _("Tokens"), history: _("History") };
 
 export function View({ page }) {
   const part = page.part ?? "";
@@ -32,6 +33,7 @@ const opened = (part) => (Object.hasOwn(TABS, part) ? part : /^\d+$/.test(part) 
 function Shown({ page, part, config, refresh }) {
   if (opened(part) === null) return html`<p class="card empty-hint" role="alert">${_("Settings have no section “{name}”.", { name: part })}</p>`;
   if (part === "prices") return html`<${Prices} page=${page} config=${config} refresh=${refresh} />`;
+  if (part === "tokens") return html`<${Tokens} page=${page} />`;
   if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
   if (part) return html`<${ConfigVersion} key=${part} page=${page} config=${config} number=${part} refresh=${refresh} />`;
   return html`<${Keys} page=${page} config=${config} refresh=${refresh} />`;
