@@ -179,6 +179,29 @@ async def test_a_client_that_talks_is_no_operator(ann: Client) -> None:
     assert status == 403 and "may not operate" in str(refused)
 
 
+async def test_a_client_does_not_approve_its_own_commands(
+    shared_gateway: SpawnedGateway, ann: Client
+) -> None:
+    """The attack: a dangerous command, and the approval of it by the client that asked for it."""
+    command = '[tool terminal {"command": "sudo -n true; echo of a client"}] [then] [text done]'
+    asking = asyncio.create_task(ann.say(command, session="approvals"))
+    async with (
+        asyncio.timeout(60),
+        aiohttp.ClientSession(shared_gateway.address, headers=shared_gateway.auth) as owner,
+    ):
+        pending: list[dict[str, object]] = []
+        while not pending:
+            async with owner.get(f"{PREFIX}/approvals?pending=true") as response:
+                pending = [each for each in await response.json() if "of a client" in str(each)]
+        for answer in ("/approve", f"/approve {pending[0]['id']}", "yes"):
+            status, said = await ann.say(answer, session="approvals")
+            assert status != 200 or "may answer" in str(said), (answer, said)
+        path = f"{PREFIX}/approvals/{pending[0]['id']}"
+        async with owner.post(path, json={"answer": "deny"}) as response:
+            assert response.status == 200, "it was decided before"
+        await asking
+
+
 async def test_a_token_of_named_sessions_is_for_those_only(
     shared_gateway: SpawnedGateway, ann: Client
 ) -> None:

@@ -11,6 +11,7 @@ from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, Tu
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.core.people.api_tokens import is_owner_principal
 from holdfast.core.people.approval import (
     REQUESTER,
     Approval,
@@ -139,7 +140,7 @@ class Approvers:
 def _requester(turn: AskingTurn) -> Principal:
     direct = principal_of(turn.people_row.inbound.source)
     # A job or a subagent works for the person who made it, in a source of its own.
-    owner = turn.requester.startswith(("api:", "web:"))
+    owner = is_owner_principal(turn.requester)
     return Principal(
         id=turn.requester,
         authenticated=owner or (direct.authenticated and direct.id == turn.requester),
