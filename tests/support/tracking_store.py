@@ -112,7 +112,7 @@ OWNERS: Mapping[str, str] = {
     # One that points to a session which goes on no more may be pointed elsewhere by the next alone.
     "routes": "(SELECT 'session:' || s.id FROM main.sessions s WHERE s.id = r.session_id"
     " AND s.ended_at IS NULL AND NOT s.suspended)",
-    **dict.fromkeys(("prompts", "messages", "undone", "compactions", "busy"), _SESSION),
+    **dict.fromkeys(("prompts", "messages", "undone", "compactions", "busy", "taints"), _SESSION),
     **dict.fromkeys(("turns", "steps", "approvals", "children", "unsynced"), _SESSION),
     **dict.fromkeys(
         ("remembered", "unreported_ends", "auxiliary", "runners", "processes"), _SESSION

@@ -15,6 +15,7 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.ports.runtime import ModelClient
 from holdfast.core.turns.compaction import estimate_text_tokens, estimate_tokens, last_compaction
+from holdfast.core.turns.external import Taint, taints_of
 from holdfast.core.turns.model import DEFAULT_CONTEXT_WINDOW, ToolSchema
 from holdfast.tools.registry import Toolbox
 
@@ -128,6 +129,7 @@ class Agent:
         window: ContextWindow | None = None,
         accepts_images: bool = True,
         examples: tuple[Message, ...] = (),
+        taints: Iterable[Taint] = (),
     ) -> None:
         self.session_id = session_id
         self.signature = signature
@@ -144,6 +146,8 @@ class Agent:
         self.accepts_images = accepts_images  # its model has vision
         self.examples = examples  # sent before its messages, and not part of them
         self.size = 0  # approximate bytes of the buffer
+        # The sources of external content in the session, also in what a summary covers.
+        self.taints: dict[Taint, None] = dict.fromkeys(taints)
         # When its last turn was last active; None if it had no turn yet.
         self.active_at: float | None = None
         self.busy_notice_at: float | None = None  # when the last busy notice was sent
@@ -160,6 +164,8 @@ class Agent:
         self.messages.append(message)
         self.size += _MESSAGE_OVERHEAD_BYTES + _message_bytes(message)
         self.window.add(message)
+        for taint in taints_of(message):
+            self.taints[taint] = None
 
     def drop_compacted(self, record: CompactionMessage) -> None:
         """Drop from the buffer what the record covers. The transcript keeps it, and both have the

@@ -112,7 +112,8 @@ def render_results(results: Sequence[SubagentResult]) -> ToolOutput:
     else:
         texts = [f"[{n}] {end.title}\n{_render_result(end)}" for n, end in enumerate(results, 1)]
     outcome = ToolOutcome.OK if any(answered) else ToolOutcome.ERROR
-    return ToolOutput(text="\n\n".join(texts), outcome=outcome)
+    sources = dict.fromkeys(source for end in results for source in end.sources)
+    return ToolOutput(text="\n\n".join(texts), outcome=outcome, sources=tuple(sources))
 
 
 def _render_result(result: SubagentResult) -> str:

@@ -14,8 +14,23 @@ from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import CallId
 from holdfast.core.messages.events import ToolEnded, ToolProgressed, ToolStarted
 from holdfast.core.messages.transcript import CallRecovery, ToolCall, ToolMessage, ToolOutcome
-from holdfast.core.ports.runtime import CommandTool, FileTool, InputTool, MessageTool, Tool
-from holdfast.core.turns.tool import Arguments, ReplayClass, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.ports.runtime import (
+    CommandTool,
+    FileTool,
+    GuardedTool,
+    InputTool,
+    MessageTool,
+    Tool,
+)
+from holdfast.core.turns.external import Effect, EffectKind, source_label
+from holdfast.core.turns.tool import (
+    Arguments,
+    Danger,
+    ReplayClass,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +46,9 @@ OUTCOME_UNKNOWN = ToolOutput(
 def calls_to_start(agent: Agent, turn: TurnPort, calls: Sequence[ToolCall]) -> list[CallId]:
     """The calls of a new reply that run first and need no permission check: their start can be
     recorded together with the reply."""
-    batch = next(_batches(agent, turn, calls))
-    pending = _pending_calls(agent, turn, batch)
+    tainted = turn.tainted
+    batch = next(_batches(agent, turn, calls, tainted=tainted))
+    pending = _pending_calls(agent, turn, batch, tainted=tainted)
     if turn.parking or (pending and not turn.may_run(pending[0])):
         return []
     return [call.id for call in batch]
@@ -50,14 +66,17 @@ async def run_calls(
     Raises `WaitingForApproval` before the first call that a person must allow, and `Parked` before
     the first that is left to a successor; the calls before it are done.
     """
-    for index, batch in enumerate(batches := list(_batches(agent, turn, calls))):
+    # As of now: the model wrote the reply before it saw what these calls return.
+    tainted = turn.tainted
+    for index, batch in enumerate(batches := list(_batches(agent, turn, calls, tainted=tainted))):
         if batch[0].id in started:
             await _run_batch(agent, turn, batch)
             continue
         if turn.parking:
             raise Parked
-        if pending := _pending_calls(agent, turn, batch):
-            later = _pending_calls(agent, turn, chain.from_iterable(batches[index + 1 :]))
+        if pending := _pending_calls(agent, turn, batch, tainted=tainted):
+            following = chain.from_iterable(batches[index + 1 :])
+            later = _pending_calls(agent, turn, following, tainted=tainted)
             if refusal := await turn.permit(pending[0], later):
                 await _record_result(agent, turn, batch[0], refusal)
                 continue
@@ -100,6 +119,7 @@ async def _record_result(agent: Agent, turn: TurnPort, call: ToolCall, output: T
         images=output.images,
         recovery=output.recovery,
         exit_code=output.exit_code,
+        sources=output.sources,
     )
     await write_with_retry(
         lambda: agent.append_durably(result, turn.record_call_result(result)), agent.session_id
@@ -120,16 +140,22 @@ async def _call_output(agent: Agent, turn: TurnPort, call: ToolCall) -> ToolOutp
         jobs=turn.jobs,
         sender=turn.sender,
         progress=lambda text: turn.emit(ToolProgressed(call.id, text)),
+        may_contact=turn.may_contact if turn.tainted else None,
     )
     try:
         if call.id in turn.unresolved_calls and call.name not in agent.toolbox.by_name:
             return OUTCOME_UNKNOWN  # it ran while the tool existed; its effects remain
         tool, arguments = _decode_call(agent, call)
         if call.id in turn.unresolved_calls:
-            return await _recover_call(tool, context, arguments)
-        return await tool.run(context, arguments)
+            output = await _recover_call(tool, context, arguments)
+        else:
+            output = await tool.run(context, arguments)
+        if not output.sources and _returns_external_content(tool):
+            label = source_label("tool", call.name)
+            output = msgspec.structs.replace(output, sources=(label,))
+        return output
     except ToolFailed as error:
-        return ToolOutput(text=str(error), outcome=ToolOutcome.ERROR)
+        return ToolOutput(text=str(error), outcome=ToolOutcome.ERROR, sources=error.sources)
     except Exception as error:  # third-party code: its failure is the call's result
         about = {"action": "tool_failed", "session": turn.session_id, "turn": turn.turn_id}
         log.exception(
@@ -167,39 +193,75 @@ def _decode_call(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:
     return tool, arguments
 
 
-def _pending_calls(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> list[PendingCall]:
-    """The calls that would run a command or write to a chat, and have not started."""
+def _pending_calls(
+    agent: Agent, turn: TurnPort, calls: Iterable[ToolCall], *, tainted: bool
+) -> list[PendingCall]:
+    """The calls that would run a command, write to a chat, use a file or, if the conversation is
+    tainted, have another effect that external content may have caused; not those that have
+    started."""
     fresh = (call for call in calls if call.id not in turn.unresolved_calls)
-    return [pending for call in fresh if (pending := _pending_call(agent, call)) is not None]
+    found = (_pending_call(agent, call, tainted=tainted) for call in fresh)
+    return [pending for pending in found if pending is not None]
 
 
-def _pending_call(agent: Agent, call: ToolCall) -> PendingCall | None:
+def _pending_call(agent: Agent, call: ToolCall, *, tainted: bool) -> PendingCall | None:
     tool = agent.toolbox.by_name.get(call.name)
-    if not isinstance(tool, CommandTool | MessageTool | FileTool):
+    if tool is None or not (tainted or isinstance(tool, CommandTool | MessageTool | FileTool)):
         return None
     try:
         arguments = _decode_call(agent, call)[1]
     except ToolFailed:
         return None  # running it reports what is wrong with the arguments
+    command, to, process, file = None, None, None, None
     if isinstance(tool, FileTool):
-        access = tool.file_access(arguments)
-        if access is None:
-            return None
-        return PendingCall(call_id=call.id, tool=call.name, command=access.text, file=access)
-    if isinstance(tool, InputTool) and (given := tool.process_input(arguments)) is not None:
-        process, text = given
-        return PendingCall(call_id=call.id, tool=call.name, command=text, process=process)
-    if isinstance(tool, CommandTool):
-        command, to = tool.command(arguments), None
-    else:
+        file = tool.file_access(arguments)
+        command = None if file is None else file.text
+    elif isinstance(tool, InputTool) and (given := tool.process_input(arguments)) is not None:
+        process, command = given
+    elif isinstance(tool, CommandTool):
+        command = tool.command(arguments)
+    elif isinstance(tool, MessageTool):
         command, to = tool.message_text(arguments), tool.chat(arguments)
+    effect = _effect(tool, call, arguments) if tainted else None
+    runs_command = command is not None and to is None and file is None
+    if command is None and effect is not None:
+        command = effect.text
     if command is None:
         return None
-    return PendingCall(call_id=call.id, tool=call.name, command=command, chat=to)
+    return PendingCall(
+        call_id=call.id,
+        tool=call.name,
+        command=command,
+        chat=to,
+        process=process,
+        file=file,
+        effect=effect,
+        runs_command=runs_command,
+    )
 
 
-def _batches(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
-    for reads, run in groupby(calls, key=lambda call: _is_read_only(agent, turn, call)):
+def _effect(tool: Tool, call: ToolCall, arguments: Arguments) -> Effect | None:
+    if isinstance(tool, GuardedTool):
+        return tool.effect(arguments)
+    if isinstance(tool, MessageTool) or tool.danger is not Danger.OUTSIDE:
+        return None  # the gate knows which chat is another one
+    text = f"{call.name} {call.arguments}"
+    return Effect(kind=EffectKind.OUTSIDE, text=text, targets=(call.name,))
+
+
+def _returns_external_content(tool: Tool) -> bool:
+    """Whether all results of the tool count as external: it leaves the sandbox, and does not tell
+    what it returns."""
+    return tool.danger is Danger.OUTSIDE and not isinstance(tool, GuardedTool | MessageTool)
+
+
+def _batches(
+    agent: Agent, turn: TurnPort, calls: Iterable[ToolCall], *, tainted: bool
+) -> Iterator[list[ToolCall]]:
+    def is_read_only(call: ToolCall) -> bool:
+        return _is_read_only(agent, turn, call, tainted=tainted)
+
+    for reads, run in groupby(calls, key=is_read_only):
         batch = list(run)
         if reads:
             for first in range(0, len(batch), _MAX_CONCURRENT_CALLS):
@@ -208,13 +270,17 @@ def _batches(agent: Agent, turn: TurnPort, calls: Iterable[ToolCall]) -> Iterato
             yield from ([call] for call in batch)
 
 
-def _is_read_only(agent: Agent, turn: TurnPort, call: ToolCall) -> bool:
+def _is_read_only(agent: Agent, turn: TurnPort, call: ToolCall, *, tainted: bool) -> bool:
     tool = agent.toolbox.by_name.get(call.name)
-    # What may have to wait for a person is a batch of its own: a tool that runs commands, and the
-    # read of a file that the rules about paths name.
+    # What may have to wait for a person is a batch of its own: a tool that runs commands, the read
+    # of a file that the rules about paths name, and an effect that external content may cause.
     if tool is None or tool.replay is not ReplayClass.SAFE or isinstance(tool, CommandTool):
         return False
-    if not isinstance(tool, FileTool) or call.id in turn.unresolved_calls:
+    if not tainted and (not isinstance(tool, FileTool) or call.id in turn.unresolved_calls):
         return True
-    pending = _pending_call(agent, call)
-    return pending is None or turn.may_run(pending)
+    pending = _pending_call(agent, call, tainted=tainted)
+    if pending is None:
+        return True
+    if pending.effect is not None:
+        return False
+    return call.id in turn.unresolved_calls or turn.may_run(pending)

@@ -25,6 +25,7 @@ from holdfast.core.messages.transcript import (
 from holdfast.core.people.memory import OwnerId
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.retry import STEP_RETRY
+from holdfast.core.turns.external import Effect
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.subagent import Delegation
 from holdfast.core.turns.tool import FileAccess, ToolOutput
@@ -35,7 +36,8 @@ log = logging.getLogger(__name__)
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that has not started, with the command that it would run, the text that it would send
-    to `chat` or write to `process`, or what it would do with `file`."""
+    to `chat` or write to `process`, what it would do with `file`, or the text of its `effect` in a
+    tainted conversation."""
 
     call_id: CallId
     tool: str
@@ -43,6 +45,8 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
     chat: str | None = None
     process: str | None = None
     file: FileAccess | None = None
+    effect: Effect | None = None
+    runs_command: bool = True
 
 
 class WaitingForApproval(Exception):
@@ -97,6 +101,15 @@ class TurnPort(Protocol):
     @property
     def earlier_replies(self) -> int:
         """Model replies of this turn that an earlier process committed."""
+        ...
+
+    @property
+    def tainted(self) -> bool:
+        """Whether the conversation contains external content, and its policy is not `off`."""
+        ...
+
+    async def may_contact(self, host: str) -> bool:
+        """Whether a running call may contact this host without asking a person."""
         ...
 
     @property

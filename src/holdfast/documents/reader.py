@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 import holdfast
+from holdfast.core.turns.external import fence_external, source_label
 
 _MAX_WORKERS = 2  # child processes at a time; a hundred people may send something at once
 _MAX_DOCUMENTS = 10  # documents of one message
@@ -217,9 +218,7 @@ def render_documents(found: Iterable[tuple[str, DocumentText | None]]) -> str:
 def _render_document(path: str, found: DocumentText) -> str:
     if not found.text:
         return _UNREAD.format(path=path, problem=found.problem or "there is no text in it")
-    # The text of a file must not be able to close the tag that encloses it.
-    text = found.text.replace("</document", "< /document")
-    lines = [f'<document path="{path}">', text, "</document>"]
+    lines = [fence_external(found.text, (source_label("attached file", path),))]
     if found.more:
         lines.append(_CUT.format(path=path))
     elif found.problem:

@@ -11,7 +11,8 @@ from holdfast.core.messages.inbox import BusyMode, Inbound
 from holdfast.core.messages.outbox import Outbound, Receipt
 from holdfast.core.ports.capabilities import Backlog, Capabilities
 from holdfast.core.ports.platform import Intake
-from holdfast.core.ports.store_queries import GetRouteSession, GetSubagent
+from holdfast.core.ports.store_queries import GetRouteSession, GetSession, GetSubagent
+from holdfast.core.turns.external import taint_labels
 from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Subagent, SubagentKind
 from holdfast.gateway.subagents import Subagents
 
@@ -52,14 +53,22 @@ class SubagentPlatform:
             raise SendRejected("the conversation of this message was deleted")
         route = self._subagents.session_key(subagent.chat)
         current = await store.read(GetRouteSession(key=route))
-        inbound = result_message(subagent, outbound, here=current == subagent.parent)
+        session = await store.read(GetSession(session_id=subagent.session_id))
+        inbound = result_message(
+            subagent,
+            outbound,
+            here=current == subagent.parent,
+            sources=() if session is None else taint_labels(session.taints),
+        )
         accepted = await self._subagents.submit(inbound, subagent.principal)
         return Receipt(platform_message_id=str(accepted.row.id))
 
 
-def result_message(subagent: Subagent, outbound: Outbound, *, here: bool) -> Inbound:
+def result_message(
+    subagent: Subagent, outbound: Outbound, *, here: bool, sources: tuple[str, ...] = ()
+) -> Inbound:
     """The result of a background subagent, as a message that waits for its turn. `here`: the chat
-    is still in the session that started it."""
+    is still in the session that started it. `sources`: the external content in its session."""
     where = "" if here else OTHER_SESSION.format(session=subagent.parent)
     return Inbound(
         source=subagent.chat,
@@ -73,6 +82,7 @@ def result_message(subagent: Subagent, outbound: Outbound, *, here: bool) -> Inb
         busy_mode=BusyMode.QUEUE,
         mergeable=False,
         commands=False,
+        sources=sources,
         note=True,
     )
 

@@ -27,6 +27,8 @@ from holdfast.core.ports.runtime import Clock, IdFactory
 from holdfast.core.ports.store import Store
 from holdfast.core.ports.store_commands import AcceptMessage
 from holdfast.core.ports.store_queries import GetSession, ListRecords, ListRunningSubagents
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.external import taint_labels
 from holdfast.core.turns.subagent import (
     DELEGATE_TOOL,
     INTERNAL_PLATFORM,
@@ -315,12 +317,12 @@ class DelegateService:
         self, call_id: CallId, tasks: Sequence[SubagentTask], *, progress: Callable[[str], None]
     ) -> list[SubagentResult]:
         self._check_depth()
-        model = await self._model_override()
+        parent = await self._parent()
         slots = asyncio.Semaphore(self._limits.parallel)
 
         async def run(index: int, task: SubagentTask) -> SubagentResult:
             async with slots:
-                inbound = self._build_message(call_id, index, task, SubagentKind.FOREGROUND, model)
+                inbound = self._build_message(call_id, index, task, SubagentKind.FOREGROUND, parent)
                 try:
                     return await self._run_one(inbound, progress)
                 except StoreError as error:  # of this subagent alone: the others continue
@@ -347,9 +349,9 @@ class DelegateService:
         others = self._subagents.in_background(self._requester.session_id)
         if sum(each.call_id != call_id for each in others) + len(tasks) > limit:
             raise ToolFailed(f"{len(others)} subagents work in the background; {limit} are allowed")
-        model = await self._model_override()
+        parent = await self._parent()
         return [
-            self._build_message(call_id, index, task, SubagentKind.BACKGROUND, model)
+            self._build_message(call_id, index, task, SubagentKind.BACKGROUND, parent)
             for index, task in enumerate(tasks)
         ]
 
@@ -388,7 +390,10 @@ class DelegateService:
     async def _result(self, subagent: Subagent, event: MessageEnded) -> SubagentResult:
         state = _END_STATES.get(event.state, SubagentState.STOPPED)
         if state is SubagentState.ANSWERED:
-            return SubagentResult(title=subagent.title, state=state, text=event.text)
+            sources = await self._sources_of(subagent.session_id)
+            return SubagentResult(
+                title=subagent.title, state=state, text=event.text, sources=sources
+            )
         return await self._result_without_answer(subagent, state, event.reason)
 
     async def _result_without_answer(
@@ -400,20 +405,30 @@ class DelegateService:
         )
         texts = [r.message.text for r in records if isinstance(r.message, AssistantMessage)]
         last = next((text for text in reversed(texts) if text), "")
-        return SubagentResult(title=subagent.title, state=state, text=last, why=why)
+        sources = await self._sources_of(subagent.session_id)
+        return SubagentResult(
+            title=subagent.title, state=state, text=last, why=why, sources=sources
+        )
 
     def _check_depth(self) -> None:
         if self._requester.depth >= self._limits.depth:
             raise ToolFailed("a subagent this deep cannot have subagents: do it yourself")
 
-    async def _model_override(self) -> str | None:
-        session = await self._subagents.store.read(
-            GetSession(session_id=self._requester.session_id)
-        )
-        return session.model_override if session else None
+    async def _parent(self) -> SessionRow | None:
+        return await self._subagents.store.read(GetSession(session_id=self._requester.session_id))
+
+    async def _sources_of(self, session_id: SessionId) -> tuple[str, ...]:
+        """The external content in the session of a subagent."""
+        session = await self._subagents.store.read(GetSession(session_id=session_id))
+        return () if session is None else taint_labels(session.taints)
 
     def _build_message(
-        self, call_id: CallId, index: int, task: SubagentTask, kind: SubagentKind, model: str | None
+        self,
+        call_id: CallId,
+        index: int,
+        task: SubagentTask,
+        kind: SubagentKind,
+        parent: SessionRow | None,
     ) -> Inbound:
         requester, max_steps = self._requester, self._limits.max_steps
         default_toolsets = tuple(name for name in self.toolsets if name not in EXPLICIT_TOOLSETS)
@@ -429,7 +444,7 @@ class DelegateService:
             max_steps=min(task.max_steps or max_steps, max_steps),
             toolsets=default_toolsets if task.toolsets is None else task.toolsets,
             sandbox_session=requester.sandbox_session,
-            model=model,
+            model=None if parent is None else parent.model_override,
             chat=requester.chat,
             message_id=requester.message_id,
             memory_owner=requester.memory_owner,
@@ -445,6 +460,7 @@ class DelegateService:
             event_id=event_id,
             message_id=event_id,
             text=task.text,
+            sources=() if parent is None else taint_labels(parent.taints),
             busy_mode=BusyMode.QUEUE,
             mergeable=False,
             commands=False,

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.ids import SessionId
 from holdfast.core.net import guarded_socket_factory
+from holdfast.core.turns.external import Effect, EffectKind, host_of, web_label
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -61,19 +62,26 @@ class FetchTool:
         request = decode(FetchArguments, arguments)
         try:
             async with asyncio.timeout(self._seconds):
-                text = await self._fetch(context.session_id, request.url)
+                text, sources = await self._fetch(context, request.url)
         except TimeoutError:
             raise ToolFailed(f"no answer within {self._seconds:.0f} s: {request.url}") from None
         part = text[request.offset : request.offset + MAX_SHOWN]
         end = request.offset + len(part)
         if end < len(text):
             part += f"\n[characters {request.offset} to {end} of {len(text)}: continue with offset]"
-        return ToolOutput(text=part or "[the page holds no text]")
+        return ToolOutput(text=part or "[the page holds no text]", sources=sources)
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        url = arguments.get("url")
+        host = host_of(url) if isinstance(url, str) else None
+        if host is None:
+            return None
+        return Effect(kind=EffectKind.CONTACT, text=f"fetch {url}", targets=(host,))
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return await self.run(context, arguments)
 
-    async def _fetch(self, session_id: SessionId, url: str) -> str:
+    async def _fetch(self, context: ToolContext, url: str) -> tuple[str, tuple[str, ...]]:
         import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
 
         policy = self._egress()
@@ -85,26 +93,39 @@ class FetchTool:
         await prepare_trust()
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:
-                return await self._follow(session, url, session_id=session_id, policy=policy)
+                return await self._follow(context, session, url, policy=policy)
             except (aiohttp.ClientError, OSError) as error:
-                raise ToolFailed(f"cannot fetch {url}: {error}") from None
+                label = web_label(host_of(url) or "")
+                raise ToolFailed(f"cannot fetch {url}: {error}", sources=(label,)) from None
 
     async def _follow(
         self,
+        context: ToolContext,
         session: "aiohttp.ClientSession",
         url: str,
         *,
-        session_id: SessionId,
         policy: "EgressPolicy",
-    ) -> str:
+    ) -> tuple[str, tuple[str, ...]]:
+        """The text of the page, and the labels of the hosts on the way to it."""
+        sources: dict[str, None] = {}
         for _ in range(MAX_REDIRECTS + 1):
-            await self._check(url, session_id, policy)
+            host = host_of(url) or ""
+            if sources and context.may_contact and not await context.may_contact(host):
+                raise ToolFailed(
+                    f"the page redirects to {url}. This host needs a permission of its own: fetch "
+                    "that address itself, if the person wants it.",
+                    sources=tuple(sources),
+                )
+            await self._check(url, context.session_id, policy)
+            sources[web_label(host)] = None
             async with session.get(url, allow_redirects=False) as response:
                 target = response.headers.get("Location")
                 if response.status not in REDIRECT_STATUSES or target is None:
-                    return await self._read(response)
+                    return await self._read(response), tuple(sources)
             url = urljoin(url, target)
-        raise ToolFailed(f"more than {MAX_REDIRECTS} redirects, the last to {url}")
+        raise ToolFailed(
+            f"more than {MAX_REDIRECTS} redirects, the last to {url}", sources=tuple(sources)
+        )
 
     async def _check(self, url: str, session_id: SessionId, policy: "EgressPolicy") -> None:
         """Before each hop. A name may have another address a moment later: the guard of the socket
@@ -128,7 +149,8 @@ class FetchTool:
 
         kind = response.content_type
         if not any(mark in kind for mark in TEXT_TYPES):
-            raise ToolFailed(f"{response.url} is {kind}, which is no text")
+            label = web_label(response.url.host or "")
+            raise ToolFailed(f"{response.url} is {kind}, which is no text", sources=(label,))
         data = bytearray()
         async for piece in response.content.iter_chunked(65536):
             data += piece

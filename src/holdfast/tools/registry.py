@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.config.settings import NetworkMode, RunnerSettings
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports.runtime import Tool
 from holdfast.core.turns.model import ToolSchema
 from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.fetch import FetchTool
 from holdfast.tools.files import EditTool, FileSearchTool, ReadTool, WriteTool
+from holdfast.tools.shell import LazyNetworkAnalyser
 from holdfast.tools.terminal import ProcessTool, TerminalTool
 from holdfast.tools.todo import TodoTool
 
@@ -91,9 +92,10 @@ def default_tools(
 ) -> tuple[Tool, ...]:
     """The tools of every gateway, in the order in which models see them. `ToolsetBuilder`
     (`service/agent_config.py`) adds those that need parts of the gateway."""
+    network = None if settings.network is NetworkMode.NONE else LazyNetworkAnalyser()
     return (
-        TerminalTool(limit=settings.command_timeout),
-        ProcessTool(),
+        TerminalTool(limit=settings.command_timeout, network=network),
+        ProcessTool(network=network),
         ReadTool(),
         WriteTool(),
         EditTool(),

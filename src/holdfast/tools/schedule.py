@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.jobs.job import SCHEDULE_TOOL, JobChangeKind, JobPort, JobRequest
+from holdfast.core.turns.external import Effect, EffectKind
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -48,6 +49,16 @@ class ScheduleTool:
             return ToolOutput(text=await _run_action(asked, jobs, context))
         except HoldfastError as error:
             raise ToolFailed(str(error)) from None
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        try:
+            asked = decode(ScheduleArguments, arguments)
+        except ToolFailed:
+            return None
+        if asked.action == "list":
+            return None
+        details = f" {asked.id}" if asked.action != "add" else f" {asked.when}: {asked.task}"
+        return Effect(kind=EffectKind.SCHEDULE, text=f"schedule {asked.action}{details}")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.messages.outbox import HERE, OutgoingMessage, SendNotPossible
+from holdfast.core.turns.external import Effect
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -101,6 +102,9 @@ class SendFileTool:
     toolset = "files"
     replay = ReplayClass.ATTACH
     danger = Danger.OUTSIDE
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        return None  # the file goes to the people of this conversation
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         asked = decode(SendFileArguments, arguments)

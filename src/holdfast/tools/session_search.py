@@ -1,5 +1,6 @@
 """The tool `session_search`: searches this conversation and others of the same person."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetSession
 from holdfast.core.sessions.search import SearchMatch, SearchQuery, search_scope
+from holdfast.core.turns.external import source_label
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -64,7 +66,21 @@ class SessionSearchTool:
         )
         if not found:
             return ToolOutput(text="Nothing was found. Try fewer words, or the beginning of one.")
-        return ToolOutput(text="\n".join(_result_line(each, here.id) for each in found))
+        text = "\n".join(_result_line(each, here.id) for each in found)
+        return ToolOutput(text=text, sources=await self._sources(found, here.id))
+
+    async def _sources(self, found: Sequence[SearchMatch], here: SessionId) -> tuple[str, ...]:
+        """The other conversations in the result that contain external content."""
+        labels: list[str] = []
+        for session_id in dict.fromkeys(each.session.id for each in found):
+            session = (
+                None
+                if session_id == here
+                else await self._reads.read(GetSession(session_id=session_id))
+            )
+            if session is not None and session.taints:
+                labels.append(source_label("conversation", session_id))
+        return tuple(labels)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return await self.run(context, arguments)

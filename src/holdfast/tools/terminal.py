@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.errors import RunnerError
 from holdfast.core.messages.transcript import ToolOutcome
 from holdfast.core.ports.sandbox import CommandResult, ProcessInfo, ProcessOutput
+from holdfast.core.turns.external import CommandNetwork, Effect, EffectKind, command_labels
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -37,12 +38,16 @@ class TerminalTool:
     replay = ReplayClass.ATTACH
     danger = Danger.CONFINED
 
-    def __init__(self, *, limit: float) -> None:
+    def __init__(self, *, limit: float, network: CommandNetwork | None = None) -> None:
         self._limit = limit
+        self._network = network  # None: commands have no network
 
     def command(self, arguments: Arguments) -> str | None:
         command = arguments.get("command")
         return command if isinstance(command, str) else None
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        return _network_effect(self._network, self.command(arguments))
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(TerminalArguments, arguments)
@@ -53,14 +58,32 @@ class TerminalTool:
             )
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
-        return render_result(result)
+        return self._output(result, arguments)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         try:
             result = await context.sandbox.attach(context.call_id, on_output=context.progress)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
-        return None if result is None else render_result(result)
+        return None if result is None else self._output(result, arguments)
+
+    def _output(self, result: CommandResult, arguments: Arguments) -> ToolOutput:
+        sources = _network_sources(self._network, self.command(arguments))
+        return msgspec.structs.replace(render_result(result), sources=sources)
+
+
+def _network_effect(network: CommandNetwork | None, command: str | None) -> Effect | None:
+    use = None if network is None or command is None else network.analyse(command)
+    if use is None:
+        return None
+    return Effect(
+        kind=EffectKind.CONTACT, text=command or "", targets=use.hosts, complete=use.complete
+    )
+
+
+def _network_sources(network: CommandNetwork | None, command: str | None) -> tuple[str, ...]:
+    use = None if network is None or command is None else network.analyse(command)
+    return () if use is None else command_labels(use)
 
 
 def render_result(result: CommandResult) -> ToolOutput:
@@ -120,6 +143,9 @@ class ProcessTool:
     replay = ReplayClass.ATTACH
     danger = Danger.CONFINED
 
+    def __init__(self, *, network: CommandNetwork | None = None) -> None:
+        self._network = network  # None: processes have no network
+
     def command(self, arguments: Arguments) -> str | None:
         command = arguments.get("command")
         starts = arguments.get("action") == "start" and isinstance(command, str)
@@ -131,6 +157,12 @@ class ProcessTool:
             return None
         return (process, text) if isinstance(process, str) and isinstance(text, str) else None
 
+    def effect(self, arguments: Arguments) -> Effect | None:
+        """Also of a text that is written to a process, which may be a shell."""
+        text = arguments.get("text") if arguments.get("action") == "write" else None
+        given = text if isinstance(text, str) else self.command(arguments)
+        return _network_effect(self._network, given)
+
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         request = decode(ProcessArguments, arguments)
         if request.action == "start" and not request.command.strip():
@@ -138,7 +170,8 @@ class ProcessTool:
         if request.action not in ("start", "list") and not request.id:
             raise ToolFailed(f"{request.action} needs the id of a process; list names them")
         try:
-            return ToolOutput(text=await _ACTIONS[request.action](context, request))
+            text, command = await _ACTIONS[request.action](context, request)
+            return ToolOutput(text=text, sources=_network_sources(self._network, command))
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
 
@@ -159,40 +192,50 @@ class ProcessTool:
         return None if process is None else ToolOutput(text=_process_line(process))
 
 
-async def _start(context: ToolContext, request: ProcessArguments) -> str:
-    return _process_line(await context.sandbox.start_process(context.call_id, request.command))
+# Each returns its text, and the command whose output is part of it.
+_ActionResult = tuple[str, str | None]
 
 
-async def _list(context: ToolContext, request: ProcessArguments) -> str:
+async def _start(context: ToolContext, request: ProcessArguments) -> _ActionResult:
+    started = await context.sandbox.start_process(context.call_id, request.command)
+    return _process_line(started), None
+
+
+async def _list(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     lines = [_process_line(process) for process in await context.sandbox.list_processes()]
-    return "\n".join(lines) or "there are no processes"
+    return "\n".join(lines) or "there are no processes", None
 
 
-async def _poll(context: ToolContext, request: ProcessArguments) -> str:
-    return _output_text(await context.sandbox.poll_process(request.id))
+async def _poll(context: ToolContext, request: ProcessArguments) -> _ActionResult:
+    part = await context.sandbox.poll_process(request.id)
+    return _output_text(part), part.process.command
 
 
-async def _log(context: ToolContext, request: ProcessArguments) -> str:
+async def _log(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     part = await context.sandbox.read_process_log(request.id, offset=request.offset)
     span = f"[bytes {part.offset} to {part.next} of {part.size}]"
-    return "\n".join(filter(None, (_process_line(part.process), part.output.rstrip("\n"), span)))
+    lines = (_process_line(part.process), part.output.rstrip("\n"), span)
+    return "\n".join(filter(None, lines)), part.process.command
 
 
-async def _wait(context: ToolContext, request: ProcessArguments) -> str:
+async def _wait(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     limit = min(max(0.0, request.timeout), MAX_WAIT)
-    return _output_text(await context.sandbox.wait_for_process(request.id, limit=limit))
+    part = await context.sandbox.wait_for_process(request.id, limit=limit)
+    return _output_text(part), part.process.command
 
 
-async def _write(context: ToolContext, request: ProcessArguments) -> str:
+async def _write(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     process = await context.sandbox.feed_process(request.id, request.text, eof=request.eof)
-    return f"wrote {len(request.text)} characters to {process.id}"
+    return f"wrote {len(request.text)} characters to {process.id}", None
 
 
-async def _kill(context: ToolContext, request: ProcessArguments) -> str:
-    return _process_line(await context.sandbox.kill_process(request.id))
+async def _kill(context: ToolContext, request: ProcessArguments) -> _ActionResult:
+    return _process_line(await context.sandbox.kill_process(request.id)), None
 
 
-_ACTIONS: Mapping[ProcessAction, Callable[[ToolContext, ProcessArguments], Awaitable[str]]] = {
+_ACTIONS: Mapping[
+    ProcessAction, Callable[[ToolContext, ProcessArguments], Awaitable[_ActionResult]]
+] = {
     "start": _start,
     "list": _list,
     "poll": _poll,

@@ -14,6 +14,7 @@ from holdfast.core.people.memory import (
     memory_owner,
 )
 from holdfast.core.ports.store_queries import GetSession
+from holdfast.core.turns.external import Effect, EffectKind
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -62,6 +63,17 @@ class MemoryTool:
         except InvalidNote as error:
             raise ToolFailed(str(error)) from None
         return ToolOutput(text=self._result_text(asked, edited))
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        try:
+            asked = decode(MemoryArguments, arguments)
+        except ToolFailed:
+            return None
+        if asked.action == "list":
+            return None
+        note = "" if asked.id is None else f" {asked.id}"
+        text = f": {asked.text}" if asked.text else ""
+        return Effect(kind=EffectKind.MEMORY, text=f"memory {asked.action}{note}{text}")
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None

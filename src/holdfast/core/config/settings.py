@@ -11,6 +11,7 @@ from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.messages.source import Source, build_session_key
 from holdfast.core.people.approval import REQUESTER, ApprovalScope, CommandPattern
 from holdfast.core.sessions.reset import Hour, Minutes, ResetMode, ResetRule
+from holdfast.core.turns.external import TaintPolicy
 from holdfast.core.turns.pricing import Price
 
 TOOLSETS = (
@@ -341,6 +342,13 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     interval: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds between two heads
 
 
+class InjectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[injection]`: what a conversation that contains external content may do without asking."""
+
+    policy: TaintPolicy = TaintPolicy.ASK
+    people: dict[str, TaintPolicy] = {}  # by their ids; they count more than the account
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -398,6 +406,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     stream: bool = True  # replies are shown while they are written, if the platform supports edits
     progress: bool = True  # a streamed reply shows the running tools
     quiet: bool = False  # its chats get answers only
+    injection: TaintPolicy | None = None  # None: as in [injection]
     files: tuple[str, ...] = ("*",)  # accepted files: "*", or ".csv", "image/*"; []: none
     # Characters of an attached document's text that the model is shown at once; 0: none.
     file_chars: Annotated[int, msgspec.Meta(ge=0, le=200_000)] = 20_000
@@ -421,6 +430,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     browser: BrowserSettings = BrowserSettings()
     web: WebSettings = WebSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    injection: InjectionSettings = InjectionSettings()
     send: SendSettings = SendSettings()
     audit: AuditSettings = AuditSettings()
     log: LogSettings = LogSettings()
@@ -434,6 +444,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if settings is None or account == DEFAULT_ACCOUNT:
             return settings
         return settings.accounts.get(account)
+
+    def taint_policy(self, platform: str, account: str, person: str) -> TaintPolicy:
+        """The policy for a tainted conversation of a person at an account."""
+        if person in self.injection.people:
+            return self.injection.people[person]
+        settings = self.account(platform, account)
+        if settings is not None and settings.injection is not None:
+            return settings.injection
+        return self.injection.policy
 
     def all_accounts(self) -> Iterator[tuple[str, str, PlatformSettings]]:
         """Each account with its settings; none inherits from another."""

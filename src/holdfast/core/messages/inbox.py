@@ -44,6 +44,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     images: tuple[Image, ...] = ()
     documents: str = ""  # the text of its attached files, as the agent reads it
+    sources: tuple[str, ...] = ()  # labels of external content in its text
     mentioned: bool = False
     quoted: Quote | None = None
     busy_mode: BusyMode | None = None  # None: as configured

@@ -42,6 +42,14 @@ def without_attached(text: str) -> str:
     return written or ", ".join(path.rpartition("/")[2] for path in paths.split(", "))
 
 
+def attached_names(text: str) -> list[str]:
+    """The names of the stored files of a message."""
+    if ATTACHED_PREFIX not in text:
+        return []
+    paths = ", ".join(found for found in _ATTACHED_LINE.findall(text) if found)
+    return [path.rpartition("/")[2] for path in paths.split(", ") if path]
+
+
 class ChatType(StrEnum):
     DM = "dm"
     GROUP = "group"

@@ -60,7 +60,9 @@ class StopReason(StrEnum):
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):
     """A message of a user. `note` is a system note, put in front of the user's unchanged text when
     projected. `quoted` is what the text replies to, each line marked as a quote. `documents` is the
-    text of its files; it follows the message and is shown to the model only."""
+    text of its files; it follows the message and is shown to the model only. `sources` names the
+    external content that came with it (`core/turns/external.py`); `author` is the person who wrote
+    it, in a conversation of several people."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -68,6 +70,8 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_de
     note: str | None = None
     quoted: str | None = None
     documents: str | None = None
+    sources: tuple[str, ...] = ()
+    author: str | None = None
 
 
 class AssistantMessage(
@@ -83,7 +87,8 @@ class AssistantMessage(
 class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
     """The result of one call. Its images are shown to the model after all results. `recovery` is
     set only if another process finished the call than the one that started it (stored as
-    `taken_up`)."""
+    `taken_up`). `sources` names the external content in its text: the model is shown it in a
+    fence."""
 
     call_id: CallId
     name: str
@@ -92,12 +97,15 @@ class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_de
     images: tuple[Image, ...] = ()
     recovery: CallRecovery | None = msgspec.field(name="taken_up", default=None)
     exit_code: int | None = None  # of a command that ran to its end
+    sources: tuple[str, ...] = ()
 
 
-class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
-    """A system note of its own, not attached to a user's message."""
+class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note", omit_defaults=True):
+    """A system note of its own, not attached to a user's message. `sources` names the external
+    content in it."""
 
     text: str
+    sources: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from holdfast.core.crash_points import CrashHook, no_crash
+from holdfast.core.turns.external import Effect
 from holdfast.core.turns.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.turns.stop import StopOrder
 from holdfast.core.turns.tool import (
@@ -117,6 +118,17 @@ class MessageTool(Protocol):
 
     def message_text(self, arguments: Arguments) -> str | None:
         """The text that an approval request shows to people. None: invalid arguments."""
+        ...
+
+
+@runtime_checkable
+class GuardedTool(Protocol):
+    """A tool that knows what its calls do beyond the conversation. Another tool whose `danger` is
+    `OUTSIDE` counts as one whose calls all leave the sandbox and return external content."""
+
+    def effect(self, arguments: Arguments) -> Effect | None:
+        """What external content must not cause unnoticed. None: the call does nothing of this
+        kind, or its arguments are invalid."""
         ...
 
 

@@ -27,6 +27,7 @@ from holdfast.core.ports.command import (
     sessions_scope,
 )
 from holdfast.core.sessions.reset import ResetReason, SessionReset
+from holdfast.core.turns.external import Taint
 from holdfast.core.turns.stop import HomeChannel
 from holdfast.core.turns.turn import NO_USAGE, Usage
 
@@ -122,6 +123,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     last_resume_marked_at: float | None = None
     auto_reset_reason: ResetReason | None = None
     previous: SessionId | None = None  # the session that it replaced
+    taints: tuple[Taint, ...] = ()  # the sources of external content in it, oldest first
 
     @property
     def was_auto_reset(self) -> bool:

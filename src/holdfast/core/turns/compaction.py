@@ -12,6 +12,7 @@ from holdfast.core.messages.transcript import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.turns.external import fence_external
 
 MESSAGE_OVERHEAD = 6  # tokens of a message besides its text: its role, its ids
 IMAGE_TOKENS = 1_500  # an image of ordinary size, at the providers that document it
@@ -150,6 +151,8 @@ def _render_message(message: Message) -> str:
             return f"### Assistant\n{message.text}{calls}"
         case ToolMessage():
             text = _truncate_middle(message.text, _MAX_RESULT_CHARS)
+            if message.sources:
+                text = fence_external(text, message.sources)
             return f"### Result of {message.name} ({message.outcome})\n{text}"
         case CompactionMessage():
             return ""

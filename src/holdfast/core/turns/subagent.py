@@ -82,6 +82,7 @@ class SubagentResult(msgspec.Struct, frozen=True, kw_only=True):
     state: SubagentState
     text: str
     why: str = ""
+    sources: tuple[str, ...] = ()  # of external content in its session
 
 
 class Delegation(Protocol):

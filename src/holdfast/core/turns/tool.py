@@ -1,6 +1,6 @@
 """A tool as the agent sees it: replay class, danger, output, and the context that a call gets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,16 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     # Set if another process than the one that started the call finished it.
     recovery: CallRecovery | None = None
     exit_code: int | None = None
+    sources: tuple[str, ...] = ()  # labels of the external content in the text
 
 
 class ToolFailed(Exception):
-    """A call that failed; the text is for the model, and tells how to do better."""
+    """A call that failed; the text is for the model, and tells how to do better. `sources`: labels
+    of external content in it."""
+
+    def __init__(self, text: str, *, sources: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.sources = sources
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +63,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     jobs: "JobPort | None" = None  # None: this call can have no jobs
     sender: "MessageSender | None" = None  # None: this call can give no files to people
     progress: Callable[[str], None] = lambda _: None
+    # Whether the call may contact a host besides those that it was allowed for.
+    may_contact: Callable[[str], Awaitable[bool]] | None = None  # None: every host
 
 
 Arguments = Mapping[str, Any]

@@ -159,6 +159,7 @@ class AgentFactory:
             window=_build_window(config.settings, model, prompt, skipped=skipped),
             accepts_images=accepts_images(model, config.settings.model.vision),
             examples=profile.examples,
+            taints=() if row is None else row.taints,
         )
 
 

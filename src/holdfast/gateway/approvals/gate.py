@@ -7,12 +7,13 @@ import msgspec
 
 from holdfast.agent.turn_port import PendingCall, WaitingForApproval
 from holdfast.core.config.settings import ApprovalMode, ApprovalSettings
-from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, TurnId
+from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
-from holdfast.core.messages.transcript import ToolOutcome
+from holdfast.core.messages.transcript import Message, ToolOutcome
 from holdfast.core.people.api_tokens import is_owner_principal
 from holdfast.core.people.approval import (
+    HARMLESS,
     REQUESTER,
     Approval,
     ApprovalRequest,
@@ -27,8 +28,18 @@ from holdfast.core.people.approval import (
 )
 from holdfast.core.ports.runtime import Runtime
 from holdfast.core.ports.store import Store
-from holdfast.core.ports.store_queries import ListApprovalRules
+from holdfast.core.ports.store_queries import GetTranscript, ListApprovalRules
 from holdfast.core.text.translation import use_catalogue
+from holdfast.core.turns.external import (
+    Effect,
+    EffectKind,
+    Taint,
+    TaintPolicy,
+    known_hosts,
+    taint_reason,
+    taint_rule,
+    taint_target,
+)
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.gateway.access import AccessPolicy, Principal, principal_of
 from holdfast.gateway.accounts.registry import PlatformRegistry
@@ -54,6 +65,10 @@ _REFUSED_BY_MODE = (
     "Refused, and not run. {why} This gateway runs no dangerous commands. Find another way, or "
     "tell the user what you would need."
 )
+_REFUSED_BY_TAINT = (
+    "Refused, and not run. {why} This gateway does not do this in such a conversation. Tell the "
+    "user what you would need; a new conversation (/new) has no external content."
+)
 _DENIED = "The user was asked, and denied it: this command was not run.{words}"
 _NOT_RUN = {
     ApprovalState.EXPIRED: "Not run: it needs a person's approval, and there was no answer in "
@@ -76,6 +91,9 @@ class AskingTurn(msgspec.Struct, frozen=True, kw_only=True):
     settings: ApprovalSettings
     find_process: Callable[[str], Awaitable[str]]  # the command of a process; "": unknown
     read_script: Callable[[str], Awaitable[str]]  # a file of the workspace; "": not a short text
+    taints: tuple[Taint, ...] = ()  # external content for the requester
+    taint_policy: TaintPolicy = TaintPolicy.ASK
+    messages: Sequence[Message] = ()  # of the conversation, as far as they are in memory
     check_may_ask: Callable[[], None]  # raises where it is too late to ask a person
 
     @property
@@ -195,6 +213,8 @@ class ApprovalGate:
         """Why the call may run, if neither a person nor the store is needed to decide."""
         if call.process is not None:
             return None  # its program is known only to its runner
+        if self._tainted_effect(turn, call) is not None:
+            return None
         judgement = self._judgement(turn, call)
         if judgement.scripts:
             return None  # they have to be read
@@ -214,8 +234,22 @@ class ApprovalGate:
             scripts |= {path: await turn.read_script(path) for path in judgement.scripts}
             judgement = self._judgement(turn, call, scripts=scripts)
         verdict = _decide_by_settings(turn, judgement)
-        if not isinstance(verdict, CommandVerdict):
+        if isinstance(verdict, CommandVerdict):
+            verdict = await self._standing_or_ask(turn, verdict)
+        tainted = await self._judge_tainted(turn, call)
+        if tainted is None or isinstance(verdict, ToolOutput):
             return verdict
+        if self._refuses_tainted(turn):
+            return _refusal(_REFUSED_BY_TAINT, tainted)
+        if isinstance(verdict, CommandVerdict):
+            # One question with both reasons. A standing answer to one does not answer the other.
+            only_once = (msgspec.structs.replace(match, target=None) for match in tainted.matches)
+            return msgspec.structs.replace(verdict, also=(*verdict.also, *only_once))
+        return await self._standing_or_ask(turn, tainted)
+
+    async def _standing_or_ask(
+        self, turn: AskingTurn, verdict: CommandVerdict
+    ) -> CommandVerdict | str:
         rules = await self._standing_rules(turn, verdict)
         names = ", ".join(dict.fromkeys(rule.id for rule in rules))
         return f"standing {names}" if rules else verdict
@@ -230,6 +264,8 @@ class ApprovalGate:
     ) -> CommandVerdict:
         if call.chat is not None:
             return self._send_policy.judge(call.chat, turn.row)
+        if call.file is None and call.process is None and not call.runs_command:
+            return HARMLESS  # only its effect counts
         text, kind = call.command, JudgedInput.COMMAND
         if call.file is not None:
             text = call.file.path
@@ -241,6 +277,53 @@ class ApprovalGate:
             return self._judge.judge(text)
         context = JudgeContext(kind=kind, patterns=patterns, process=process, scripts=scripts or {})
         return self._judge.judge(text, context)
+
+    async def may_contact(self, turn: AskingTurn, host: str) -> bool:
+        """Whether a running call may contact the host. Where a command contacts hosts by the
+        network of the sandbox, that network asks here, too."""
+        effect = Effect(kind=EffectKind.CONTACT, text=host, targets=(host,))
+        call = PendingCall(
+            call_id=CallId(""), tool="", command=host, effect=effect, runs_command=False
+        )
+        tainted = await self._judge_tainted(turn, call)
+        return tainted is None or bool(await self._standing_rules(turn, tainted))
+
+    @staticmethod
+    def _refuses_tainted(turn: AskingTurn) -> bool:
+        return turn.taint_policy is TaintPolicy.REFUSE or turn.settings.mode is ApprovalMode.REFUSE
+
+    def _tainted_effect(self, turn: AskingTurn, call: PendingCall) -> Effect | None:
+        """What the call does that this turn may not do without asking, before known hosts are
+        left out."""
+        if not turn.taints or turn.taint_policy is TaintPolicy.OFF:
+            return None
+        if call.chat is not None and not self._send_policy.is_own_chat(call.chat, turn.row):
+            return Effect(kind=EffectKind.SEND, text=call.command, targets=(call.chat,))
+        return call.effect
+
+    async def _judge_tainted(self, turn: AskingTurn, call: PendingCall) -> CommandVerdict | None:
+        """The verdict of a call that external content may have caused; None: it may run."""
+        effect = self._tainted_effect(turn, call)
+        if effect is not None and effect.kind is EffectKind.CONTACT:
+            known = await self._known_hosts(turn)
+            unknown = tuple(host for host in effect.targets if host not in known)
+            if not unknown and effect.complete:
+                return None
+            effect = msgspec.structs.replace(effect, targets=unknown)
+        if effect is None:
+            return None
+        return CommandVerdict(
+            level=CommandRisk.DANGEROUS,
+            rule=taint_rule(effect),
+            why=taint_reason(effect, turn.taints),
+            target=taint_target(effect),
+        )
+
+    async def _known_hosts(self, turn: AskingTurn) -> frozenset[str]:
+        """From the whole transcript: what a summary covers counts, too."""
+        records = await self._store.read(GetTranscript(session_id=turn.session_id))
+        messages = [*(record.message for record in records), *turn.messages]
+        return known_hosts(messages, turn.requester)
 
     async def _standing_rules(
         self, turn: AskingTurn, verdict: CommandVerdict

@@ -8,6 +8,7 @@ from holdfast.core.messages.outbox import Button
 from holdfast.core.people.approval import Approval, ApprovalRule, ApprovalScope, RuleMatch
 from holdfast.core.text.locale_format import format_long_duration
 from holdfast.core.text.translation import _, translate_filled
+from holdfast.core.turns.external import TAINT_RULE, taint_reason_templates
 from holdfast.gateway.notify.send_policy import SEND_REASON, SEND_RULE
 
 _LONG_COMMAND = 1200  # characters; the flagged parts of a longer one are shown before all of it
@@ -105,6 +106,11 @@ def reason_for_person(approval: Approval | ApprovalRule | RuleMatch) -> str:
 
     if isinstance(approval, Approval) and approval.matches:
         return " ".join(dict.fromkeys(map(reason_for_person, approval.matches)))
+    if approval.rule.startswith(TAINT_RULE):
+        why = approval.why
+        for template in taint_reason_templates():
+            why = translate_filled(why, template)
+        return why
     if approval.rule.startswith(SEND_RULE.format(chat="")):
         return translate_filled(approval.why, SEND_REASON)
     return table.reason_for_person(approval.rule, approval.why)

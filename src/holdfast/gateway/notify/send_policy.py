@@ -60,6 +60,13 @@ class SendPolicy:
             SendTarget(source=source, to=to, is_own_or_home=self._is_own_or_home(to, row)),
         )
 
+    def is_own_chat(self, to: str, row: InboxRow) -> bool:
+        """Whether it is the chat of the turn. An invalid address counts as it: nothing is sent."""
+        try:
+            return _same_chat(self.resolve(to, row), reply_address(row))
+        except NoSuchChat:
+            return True
+
     def judge(self, to: str, row: InboxRow) -> CommandVerdict:
         """The verdict on a message to that chat before it is sent. An invalid address is harmless:
         sending it fails with the reason."""

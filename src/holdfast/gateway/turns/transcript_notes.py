@@ -7,7 +7,13 @@ from holdfast.agent.agent import Agent
 from holdfast.core.config.settings import SessionSettings
 from holdfast.core.ids import CallId, PrincipalId
 from holdfast.core.messages.inbox import InboxRow
-from holdfast.core.messages.source import format_quote, is_shared, speaker_name
+from holdfast.core.messages.source import (
+    attached_names,
+    format_quote,
+    is_shared,
+    sanitise_name,
+    speaker_name,
+)
 from holdfast.core.messages.transcript import (
     Message,
     NoteMessage,
@@ -17,6 +23,7 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.sessions.reset import ResetReason, SessionReset
 from holdfast.core.text.translation import N_, _
+from holdfast.core.turns.external import fence_external, source_label
 from holdfast.core.turns.projection import open_calls
 from holdfast.core.turns.stop import TurnExitReason
 from holdfast.core.turns.subagent import DELEGATE_TOOL, INTERNAL_PLATFORM
@@ -26,20 +33,35 @@ CANCELLED_TEXT = "Cancelled while it ran. It may have had an effect."
 NOT_STARTED_TEXT = "Not started."
 
 
-def transcript_message(row: InboxRow) -> UserMessage | NoteMessage:
+def transcript_message(row: InboxRow, *, shared: bool) -> UserMessage | NoteMessage:
     """Convert a message to its form in the transcript: a person's message, or a note of the
     gateway."""
-    return NoteMessage(text=row.inbound.text) if row.inbound.note else user_message(row)
+    if row.inbound.note:
+        return NoteMessage(text=row.inbound.text, sources=row.inbound.sources)
+    return user_message(row, shared=shared)
 
 
-def user_message(row: InboxRow) -> UserMessage:
-    inbound = row.inbound
+def user_message(row: InboxRow, *, shared: bool) -> UserMessage:
+    """`shared`: several people speak in the session."""
+    inbound, sources = row.inbound, list(row.inbound.sources)
+    quote = inbound.quoted
+    quoted = None if quote is None else format_quote(quote)
+    if quote is not None and quoted and not quote.ours and quote.user_id != inbound.source.user_id:
+        author = sanitise_name(quote.user_name, quote.user_id) or ""
+        label = source_label("quoted message", author and f"of {author}")
+        quoted = fence_external(quoted, (label,))
+        sources.append(label)
+    sources += [source_label("attached file", name) for name in attached_names(inbound.text)]
+    if inbound.images or inbound.documents:
+        sources = sources or [source_label("attached file")]
     return UserMessage(
         text=inbound.text,
         images=inbound.images,
         speaker=speaker_name(inbound.source),
-        quoted=None if inbound.quoted is None else format_quote(inbound.quoted),
+        quoted=quoted,
         documents=inbound.documents or None,
+        sources=tuple(dict.fromkeys(sources)),
+        author=row.principal if shared and inbound.subagent is None else None,
     )
 
 

@@ -26,9 +26,10 @@ from holdfast.core.messages.transcript import (
 )
 from holdfast.core.people.memory import OwnerId, assigned_memory_owner
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.core.turns.external import Taint, TaintPolicy, foreign_taints
 from holdfast.core.turns.model import AuxiliaryTask, Completed, FallbackUsed
 from holdfast.core.turns.projection import open_calls
-from holdfast.core.turns.subagent import Delegation
+from holdfast.core.turns.subagent import INTERNAL_PLATFORM, Delegation
 from holdfast.core.turns.tool import ToolOutput
 from holdfast.core.turns.turn import OpenTurn, Usage
 from holdfast.core.turns.turn_state import TurnState
@@ -36,7 +37,7 @@ from holdfast.gateway.agents.session_agents import SessionAgents
 from holdfast.gateway.approvals.gate import ApprovalGate, AskingTurn
 from holdfast.gateway.approvals.pending import PendingApprovals
 from holdfast.gateway.turns.busy_notices import SendBusyNotice
-from holdfast.gateway.turns.transcript_notes import user_message
+from holdfast.gateway.turns.transcript_notes import session_owner, user_message
 from holdfast.gateway.turns.turn_log import TurnLog
 from holdfast.gateway.turns.turn_output import TurnOutput
 from holdfast.gateway.turns.turn_tools import TurnTools
@@ -53,12 +54,19 @@ class SteerQueue(deque[InboxRow]):
     owns those that it has taken and that no model request contains yet."""
 
     def __init__(
-        self, log: TurnLog, agent: Agent, *, send_busy_notice: SendBusyNotice, into: InboxId
+        self,
+        log: TurnLog,
+        agent: Agent,
+        *,
+        send_busy_notice: SendBusyNotice,
+        into: InboxId,
+        shared: bool,
     ) -> None:
         super().__init__()
         self._log = log
         self._agent = agent
         self._send_busy_notice = send_busy_notice
+        self._shared = shared  # several people speak in the session
         self._into = into  # the message whose answer also answers the steers
         self._written: dict[InboxId, InboxRow] = {}  # their writes are queued
         self._unconfirmed: list[InboxRow] = []
@@ -70,7 +78,7 @@ class SteerQueue(deque[InboxRow]):
         if not self:
             return None
         row = self.popleft()
-        message = user_message(row)
+        message = user_message(row, shared=self._shared)
         self._written[row.id] = row
         return message, self._log.record_steer(row.id, message, into=self._into)
 
@@ -127,7 +135,13 @@ class TurnContext:
         self._tools = tools
         self._gate = gate
         last = self._rows[-1]
-        self.steers = SteerQueue(log, agent, send_busy_notice=send_busy_notice, into=last.id)
+        self.steers = SteerQueue(
+            log,
+            agent,
+            send_busy_notice=send_busy_notice,
+            into=last.id,
+            shared=session_owner(last, settings.sessions) is None,
+        )
         self.output = new_output(record, resumed=resumed)
         self.redact = self.output.redact
         if resumed:
@@ -279,6 +293,32 @@ class TurnContext:
             self._allowed_by[call.call_id] = decision
         return None
 
+    @property
+    def tainted(self) -> bool:
+        return bool(self.agent.taints) and bool(self._foreign_taints())
+
+    async def may_contact(self, host: str) -> bool:
+        return await self._gate.may_contact(self._asking_turn(), host)
+
+    def _foreign_taints(self) -> tuple[Taint, ...]:
+        """The external content that the turn must ask about."""
+        if not self.agent.taints or self._taint_policy is TaintPolicy.OFF:
+            return ()
+        subagent = self._rows[-1].inbound.subagent
+        person = self._rows[-1].principal if subagent is None else subagent.principal
+        return foreign_taints(self.agent.taints, person)
+
+    @property
+    def _taint_policy(self) -> TaintPolicy:
+        row = self._rows[-1]
+        subagent = row.inbound.subagent
+        chat = row.inbound.source if subagent is None else subagent.chat
+        person = row.principal if subagent is None else subagent.principal
+        platform, account = chat.platform, chat.account
+        if platform == INTERNAL_PLATFORM:  # a run of a job: the account of its owner
+            platform, account, *_ = (*person.split(":"), "", "")
+        return self._settings.taint_policy(platform, account, person)
+
     def _asking_turn(self) -> AskingTurn:
         """Created for each call and not stored: it refers to this object, and such a cycle would
         keep all objects of the turn until the garbage collector runs."""
@@ -290,6 +330,9 @@ class TurnContext:
             settings=self._settings.approvals,
             find_process=self._find_process,
             read_script=self._read_script,
+            taints=self._foreign_taints(),
+            taint_policy=self._taint_policy,
+            messages=self.agent.messages,
             check_may_ask=self._check_may_ask,
         )
 

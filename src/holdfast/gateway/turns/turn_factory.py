@@ -77,15 +77,18 @@ class TurnFactory:
         `interruption` is the note about how the previous turn was interrupted."""
         session_id, at = agent.session_id, self._runtime.clock.now()
         turn = self.new_turn(session_id, rows, on_shown_change=on_shown_change, at=at)
+        owner = session_owner(rows[0], settings.sessions)
         begin = BeginTurn(
             turn_id=turn.turn_id,
             session_id=session_id,
             route=rows[0].route,
             inbox_ids=tuple(row.id for row in rows),
-            messages=_first_messages(agent, rows, reset, recalled, interruption),
+            messages=_first_messages(
+                agent, rows, reset, recalled, interruption, shared=owner is None
+            ),
             prompt="" if agent.prompt_saved else agent.prompt,
             prompt_fingerprint=agent.prompt_fingerprint,
-            principal=session_owner(rows[0], settings.sessions),
+            principal=owner,
             reset=reset,
             has_interruption_note=interruption is not None,
             asked_by=requesters_of(rows),
@@ -141,6 +144,8 @@ def _first_messages(
     reset: SessionReset | None,
     recalled: RecalledNote | None,
     interruption: NoteMessage | None,
+    *,
+    shared: bool,
 ) -> tuple[Message, ...]:
     """The messages that a turn begins with. Recalled memory comes first, unless its message was
     dropped."""
@@ -152,4 +157,4 @@ def _first_messages(
         interruption = UNANSWERED_RESULTS_NOTE
     if interruption is not None:
         notes = (interruption, *notes)
-    return (*history, *notes, *(transcript_message(row) for row in rows))
+    return (*history, *notes, *(transcript_message(row, shared=shared) for row in rows))

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.ids import CallId
 from holdfast.core.messages.transcript import Image, ToolMessage, UserMessage
+from holdfast.core.turns.external import fenced_result
 from holdfast.core.turns.model import ToolSchema
 
 IMAGE_PLACEHOLDER = "(an image that cannot be shown)"
@@ -80,7 +81,7 @@ def user_text(message: UserMessage) -> str:
 
 
 def result_text(message: ToolMessage) -> str:
-    return text_or(message.text, default="(no output)")
+    return text_or(fenced_result(message), default="(no output)")
 
 
 def image_url_of(image: Image) -> str | None:

@@ -14,6 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.messages.inbox import Cursor, Inbound
 from holdfast.core.messages.source import Author, ChatType, Quote, Source
+from holdfast.core.turns.external import source_label
 from holdfast.platforms.email.authentication import classify_author, is_authentic, is_bounce
 from holdfast.platforms.email.mime import (
     NamedAddress,
@@ -329,6 +330,7 @@ class EmailParser:
             event_id=_event_id(headers),
             message_id=message_id,
             text=_message_text(headers, reply.text, is_first=not references),
+            sources=(source_label("mail from", sender.person.address),),
             mentioned=not self._is_cc(headers),
             quoted=self._quote(references, reply.quoted, thread_id),
             cursor=Cursor(name=self.cursor_name, value=cursor),

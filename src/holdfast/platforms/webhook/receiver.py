@@ -22,6 +22,7 @@ from holdfast.core.messages.source import Attachment, Author, Source
 from holdfast.core.ports.platform import Intake
 from holdfast.core.ports.runtime import Clock
 from holdfast.core.secrets import Secret
+from holdfast.core.turns.external import source_label
 from holdfast.platforms.webhook.plugin import PLATFORM, USER_AGENT, HookSettings, SignatureScheme
 from holdfast.platforms.webhook.signatures import (
     InvalidSignature,
@@ -144,6 +145,7 @@ class WebhookParser:
             event_id=f"{PLATFORM}:{self._account}:{self._name}:{delivery_id}",
             message_id=delivery_id,
             text=self._message_text(self._template.fill(post)),
+            sources=(source_label("webhook", self._name),),
             # Each post is an event of its own: it interrupts nothing, and is not merged.
             busy_mode=BusyMode.QUEUE,
             mergeable=False,

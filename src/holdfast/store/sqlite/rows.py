@@ -36,6 +36,7 @@ from holdfast.core.people.approval import (
 )
 from holdfast.core.sessions.reset import ResetReason
 from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.turns.external import Taint
 from holdfast.core.turns.subagent import Subagent
 from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnRowState, Usage
 
@@ -80,7 +81,9 @@ SESSION_COLUMNS = (
     " NOT suspended AND ended_at IS NULL"
     " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id),"
     " principal, resume_pending, resume_reason, last_resume_marked_at, auto_reset_reason,"
-    " previous_id, (SELECT shape FROM prompts WHERE session_id = s.id)"
+    " previous_id, (SELECT shape FROM prompts WHERE session_id = s.id),"
+    " (SELECT json_group_array(json_array(label, principal)) FROM"
+    " (SELECT label, principal FROM taints WHERE session_id = s.id ORDER BY seq, label))"
 )
 
 
@@ -105,6 +108,16 @@ def decode_session(row: Row) -> SessionRow:
         auto_reset_reason=decode_reset_reason(row[16]),
         previous=row[17],
         prompt_fingerprint=row[18] or "",
+        taints=_decode_taints(row[19]),
+    )
+
+
+def _decode_taints(value: str) -> tuple[Taint, ...]:
+    if value == "[]":
+        return ()
+    return tuple(
+        Taint(label=label, principal=PrincipalId(principal) if principal else None)
+        for label, principal in msgspec.json.decode(value, type=list[tuple[str, str]])
     )
 
 

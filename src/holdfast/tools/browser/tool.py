@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.messages.transcript import Image
+from holdfast.core.turns.external import Effect, EffectKind, host_of, web_label
 from holdfast.core.turns.tool import (
     Arguments,
     Danger,
@@ -93,6 +94,15 @@ class BrowserTool:
                 raise ToolFailed(text) from None
             raise ToolFailed(f"{request.action} did not work: {str(error)[:1000]}") from None
 
+    def effect(self, arguments: Arguments) -> Effect | None:
+        url = arguments.get("url")
+        if arguments.get("action") != "open" or not isinstance(url, str):
+            return None
+        host = host_of(url)
+        if host is None:
+            return None
+        return Effect(kind=EffectKind.CONTACT, text=f"browser open {url}", targets=(host,))
+
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         return None
 
@@ -105,7 +115,13 @@ class BrowserTool:
                 text = await self._actions[request.action](session, request)
             await session.save_state()
             await session.finish_downloads()
-            return ToolOutput(text="\n".join([*session.take_notices(), text]), images=images)
+            hosts = (host_of(page.url) for page in session.tabs if page.url != "about:blank")
+            sources = dict.fromkeys(web_label(host) for host in hosts if host)
+            return ToolOutput(
+                text="\n".join([*session.take_notices(), text]),
+                images=images,
+                sources=tuple(sources) or (web_label("in the browser"),),
+            )
 
 
 def is_browser_available(chromium: str) -> bool:

@@ -12,6 +12,7 @@ from holdfast.core.people.approval import (
     CommandVerdict,
     JudgeContext,
 )
+from holdfast.core.turns.external import CommandNetwork, NetworkUse
 
 
 class LazyShellJudge:
@@ -30,3 +31,16 @@ class LazyShellJudge:
         from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - the point of this
 
         return ShellJudge(workspaces=self._workspaces, gateway_home=self._gateway_home)
+
+
+class LazyNetworkAnalyser:
+    """Loads the analysis of network use with the first command that may use the network."""
+
+    def analyse(self, command: str) -> NetworkUse | None:
+        return self._analyser.analyse(command)
+
+    @cached_property
+    def _analyser(self) -> CommandNetwork:
+        from holdfast.tools.shell.network_use import NetworkAnalyser  # noqa: PLC0415 - as above
+
+        return NetworkAnalyser()

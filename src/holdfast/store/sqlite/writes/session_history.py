@@ -64,6 +64,8 @@ def import_session(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
         ),
     )
     transcript.note_added_messages(cursor, session_id)
+    for seq, record in enumerate(imported.records, 1):
+        transcript.note_taints(cursor, session_id, record.message, seq=seq, at=record.created_at)
 
 
 def delete_session(cursor: apsw.Cursor, *, session_id: SessionId) -> None:
@@ -140,7 +142,11 @@ def fork_session(cursor: apsw.Cursor, fork: ForkEffect, *, route: SessionKey, at
         pair,
     )
     transcript.note_added_messages(cursor, fork.session_id)
-    for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers, covered_seq")):
+    for table, columns in (
+        ("prompts", "text, shape"),
+        ("compactions", "seq, covers, covered_seq"),
+        ("taints", "label, principal, seq, added_at"),
+    ):
         cursor.execute(
             f"INSERT INTO {table} (session_id, {columns})"
             f" SELECT ?1, {columns} FROM {table} WHERE session_id = ?2",

@@ -8,6 +8,7 @@ import apsw
 
 from holdfast.core.ids import CallId, SessionId, TurnId
 from holdfast.core.messages.transcript import AssistantMessage, CompactionMessage, Message, ToolCall
+from holdfast.core.turns.external import taints_of
 from holdfast.core.turns.turn import StepKind, Usage
 from holdfast.store.sqlite import rows
 
@@ -34,7 +35,21 @@ def append_message(cursor: apsw.Cursor, message: Message, position: TurnPosition
         (*position, rows.encode_json(message)),
     ).get
     note_added_messages(cursor, position.session_id)
+    note_taints(cursor, position.session_id, message, seq=seq, at=position.at)
     return seq
+
+
+def note_taints(
+    cursor: apsw.Cursor, session_id: SessionId, message: Message, *, seq: int, at: float
+) -> None:
+    """Adds the sources of external content in a message. They stay when the message is summarised
+    or undone: the workspace may still have the content."""
+    for taint in taints_of(message):
+        cursor.execute(
+            "INSERT OR IGNORE INTO taints (session_id, label, principal, seq, added_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (session_id, taint.label, taint.principal or "", seq, at),
+        )
 
 
 def note_added_messages(cursor: apsw.Cursor, session_id: SessionId) -> None:
