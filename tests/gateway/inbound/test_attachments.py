@@ -113,7 +113,7 @@ async def test_document_text_reaches_the_model_after_the_message_text(
     assert "tool.exe (this kind of file is not accepted here)" in shown.text
     assert "walk" not in shown.text
     assert shown.documents is not None
-    assert '<document path="uploads/way.html">\nopen ' in shown.documents
+    assert '<external source="attached file uploads/way.html">\nopen ' in shown.documents
     assert "sesame-sesame" not in shown.documents and "walk on. walk" not in shown.documents
     assert "The whole file is uploads/way.html" in shown.documents
     assert '<document path="uploads/a.log">\nshort' in shown.documents

@@ -201,7 +201,10 @@ async def test_a_reply_to_the_bot_is_addressed_and_includes_the_quote(
         harness, "bot, is it?", mentions=True, reply_to=theirs, user="ann", user_name="Ann"
     )
     await harness.sent(3)
-    assert await last_user_text(harness, 3) == "> Bob wrote:\n> it is blue\n\nAnn: bot, is it?"
+    assert await last_user_text(harness, 3) == (
+        '<external source="quoted message of Bob">\n> Bob wrote:\n> it is blue\n</external>'
+        "\n\nAnn: bot, is it?"
+    )
 
 
 async def test_a_chat_can_be_open_to_everyone_and_always_answered(

@@ -138,7 +138,9 @@ async def test_attachments_are_in_the_workspace_and_pictures_reach_the_model(
     first = (await v1.get(f"/sessions/{session}/transcript"))["records"][0]["message"]
     assert "uploads/pass wd.txt, uploads/dot.png, uploads/fake.png" in first["text"]
     assert [image["media_type"] for image in first["images"]] == ["image/png"]
-    assert '<document path="uploads/pass wd.txt">\nharmless\n</document>' in first["documents"]
+    assert (
+        '<external source="attached file uploads/pass wd.txt">\nharmless\n</external>'
+    ) in first["documents"]
     listed = await v1.get(f"/sessions/{session}/files")
     assert [f["path"] for f in listed if f["path"].startswith("uploads/")] == [
         "uploads/dot.png",
