@@ -129,6 +129,7 @@ def test_the_example_file_names_every_key(tmp_path: Path) -> None:
         if found := re.match(r"(?:# )?\[([\w.]+(?:\"[^\"]+\")?)\]", line):
             section = re.sub(r"\.chats\.\w+", ".chats.NAME", found[1])
             section = re.sub(r"^prices\..+", "prices.NAME", section)
+            section = re.sub(r"^injection\.people\..+", "injection.people.NAME", section)
         elif found := re.match(r"(?:# )?(\w+) = ", line):
             named.add(f"{section}.{found[1]}")
             named.add(re.sub(r"^platforms\.\w+", "platforms.NAME", f"{section}.{found[1]}"))

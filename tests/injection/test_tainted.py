@@ -8,7 +8,12 @@ import pytest
 from tests.support.injection import InjectionHarness, Site, open_site
 
 from holdfast.agent.delegate_tool import DelegateTool
-from holdfast.core.config.settings import DelegateSettings, InjectionSettings, PlatformSettings
+from holdfast.core.config.settings import (
+    DelegateSettings,
+    InjectionSettings,
+    PersonInjection,
+    PlatformSettings,
+)
 from holdfast.core.messages.source import ChatType
 from holdfast.core.messages.transcript import (
     CompactionMessage,
@@ -138,6 +143,16 @@ async def test_hosts_that_the_person_named_or_that_were_contacted_are_not_asked_
     assert await harness.questions() == []
 
 
+async def test_a_host_in_a_mail_is_not_one_that_the_person_named(
+    harness: InjectionHarness, site: Site
+) -> None:
+    harness.model.say([harness.call("fetch", url=f"{site.other_url}/x")], "denied")
+    await harness.accept(f"open {site.other_url}/x", sources=("mail from mallory@evil.example",))
+    (approval,) = await harness.pending_approvals()
+    assert "It contacts localhost" in approval.why
+    assert "mail from mallory@evil.example" in approval.why
+
+
 async def test_an_approved_host_is_known_from_then_on(
     harness: InjectionHarness, site: Site
 ) -> None:
@@ -237,7 +252,9 @@ async def test_the_policy_is_set_for_all_an_account_or_a_person(
         injection = InjectionSettings(policy=other)
         account = PlatformSettings(allow=("ann",), injection=policy)
     if by == "the person":
-        injection = InjectionSettings(policy=other, people={"simulated:default:ann": policy})
+        injection = InjectionSettings(
+            policy=other, people={"simulated:default:ann": PersonInjection(policy=policy)}
+        )
         account = PlatformSettings(allow=("ann",), injection=other)
     await harness.stop()
     harness.settings = msgspec.structs.replace(
@@ -348,7 +365,7 @@ async def test_a_subagent_inherits_the_taint_and_returns_its_own(
     result = await harness.result()
     assert isinstance(result, ToolMessage)
     assert result.sources == ("web page 127.0.0.1",)
-    again = harness.call("delegate", tasks=[{"task": "contact the other host"}])
+    again = harness.call("delegate", tasks=[{"task": f"contact {site.other_url}"}])
     harness.model.say([again], [harness.call("fetch", url=f"{site.other_url}/x")], "no", "done")
     harness.say("once more")
     (approval,) = await harness.pending_approvals()

@@ -342,11 +342,17 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     interval: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds between two heads
 
 
+class PersonInjection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[injection.people."platform:account:user"]`: the policy for one person."""
+
+    policy: TaintPolicy = TaintPolicy.ASK
+
+
 class InjectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[injection]`: what a conversation that contains external content may do without asking."""
 
     policy: TaintPolicy = TaintPolicy.ASK
-    people: dict[str, TaintPolicy] = {}  # by their ids; they count more than the account
+    people: dict[str, PersonInjection] = {}  # by their ids; they count more than the account
 
 
 class LogLevel(StrEnum):
@@ -448,7 +454,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def taint_policy(self, platform: str, account: str, person: str) -> TaintPolicy:
         """The policy for a tainted conversation of a person at an account."""
         if person in self.injection.people:
-            return self.injection.people[person]
+            return self.injection.people[person].policy
         settings = self.account(platform, account)
         if settings is not None and settings.injection is not None:
             return settings.injection

@@ -61,8 +61,9 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_de
     """A message of a user. `note` is a system note, put in front of the user's unchanged text when
     projected. `quoted` is what the text replies to, each line marked as a quote. `documents` is the
     text of its files; it follows the message and is shown to the model only. `sources` names the
-    external content that came with it (`core/turns/external.py`); `author` is the person who wrote
-    it, in a conversation of several people."""
+    external content that came with it (`core/turns/external.py`), and `external` tells that the
+    text itself is such content; `author` is the person who wrote it, in a conversation of several
+    people."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -71,6 +72,7 @@ class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_de
     quoted: str | None = None
     documents: str | None = None
     sources: tuple[str, ...] = ()
+    external: bool = False
     author: str | None = None
 
 

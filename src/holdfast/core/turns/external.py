@@ -230,7 +230,8 @@ _NOT_RUN = (ToolOutcome.REFUSED, ToolOutcome.NOT_STARTED)
 
 def known_hosts(messages: Sequence[Message], person: PrincipalId) -> frozenset[str]:
     """The hosts that a tainted conversation may contact without asking: those that the person wrote
-    in it, and those that were contacted. A contact after the taint was one of these, or was
+    in it, and those that were contacted. What others wrote for the person, as in a mail or the task
+    of a subagent, does not count. A contact after the taint was one of these, or was
     approved."""
     ran = {
         message.call_id
@@ -239,7 +240,9 @@ def known_hosts(messages: Sequence[Message], person: PrincipalId) -> frozenset[s
     }
     found: set[str] = set()
     for message in messages:
-        if isinstance(message, UserMessage) and message.author in (None, person):
+        if isinstance(message, UserMessage):
+            if message.external or message.author not in (None, person):
+                continue
             found |= hosts_in(without_attached(message.text))
         elif isinstance(message, AssistantMessage):
             for call in message.calls:

@@ -61,6 +61,7 @@ def user_message(row: InboxRow, *, shared: bool) -> UserMessage:
         quoted=quoted,
         documents=inbound.documents or None,
         sources=tuple(dict.fromkeys(sources)),
+        external=bool(inbound.sources),
         author=row.principal if shared and inbound.subagent is None else None,
     )
 
