@@ -183,6 +183,20 @@ async def test_a_redirect_to_an_unknown_host_is_not_followed(
     assert not any("stolen" in url for url in site.requests)
 
 
+async def test_an_approved_page_may_redirect_within_its_host(
+    harness: InjectionHarness, site: Site
+) -> None:
+    site.redirects["/old"] = "/new"
+    await read_page(harness, site)
+    harness.model.say([harness.call("fetch", url=f"{site.other_url}/old")], "there")
+    harness.say("go on")
+    await harness.pending_approvals()
+    harness.say("yes")
+    assert (await harness.texts(4))[-1] == "there"
+    assert (await harness.result()).outcome is ToolOutcome.OK
+    assert site.requests[-1] == f"{site.other_url}/new"
+
+
 async def test_two_fetches_of_one_reply_are_both_asked_about(
     harness: InjectionHarness, site: Site
 ) -> None:

@@ -110,7 +110,8 @@ class FetchTool:
         sources: dict[str, None] = {}
         for _ in range(MAX_REDIRECTS + 1):
             host = host_of(url) or ""
-            if sources and context.may_contact and not await context.may_contact(host):
+            is_new = bool(sources) and web_label(host) not in sources
+            if is_new and context.may_contact and not await context.may_contact(host):
                 raise ToolFailed(
                     f"the page redirects to {url}. This host needs a permission of its own: fetch "
                     "that address itself, if the person wants it.",

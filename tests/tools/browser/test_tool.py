@@ -39,18 +39,28 @@ class ShopSite:
 
     def __init__(self) -> None:
         self.visits = 0
+        self.sold: list[str] = []
         self.url = ""
 
     async def front(self, request: web.Request) -> web.Response:
         return web.Response(text=FRONT, content_type="text/html")
 
     async def buy(self, request: web.Request) -> web.Response:
+        self.sold.append(request.query["name"])
         response = web.Response(
             text=f"<title>Sold</title><p>Sold to {request.query['name']}</p>",
             content_type="text/html",
         )
         response.set_cookie("customer", request.query["name"])
         return response
+
+    async def leave(self, request: web.Request) -> web.Response:
+        """A form that leads to the same server under another name."""
+        other = str(request.url.with_host("localhost").with_path("/buy"))
+        page = (
+            f'<title>L</title><form action="{other}"><input name="name"><button>Go</button></form>'
+        )
+        return web.Response(text=page, content_type="text/html")
 
     async def about(self, request: web.Request) -> web.Response:
         self.visits += 1
@@ -70,6 +80,7 @@ class ShopSite:
                 web.get("/", self.front),
                 web.get("/buy", self.buy),
                 web.get("/about", self.about),
+                web.get("/leave", self.leave),
                 web.get("/file", self.file),
             ]
         )
@@ -113,6 +124,36 @@ async def test_a_page_is_read_and_used_by_its_refs(browsers: BrowserPool, site: 
     sold = await use(browsers, action="click", ref=element_ref(tree, 'button "Buy"'))
     assert "Sold to Ann" in sold
     assert "Tea" in await use(browsers, action="back")
+
+
+async def test_a_form_does_not_lead_to_a_host_that_the_call_may_not_contact(
+    browsers: BrowserPool, site: ShopSite
+) -> None:
+    """In a conversation with external content, a page could send what the agent typed elsewhere."""
+
+    async def may_contact(host: str) -> bool:
+        return host == "127.0.0.1"
+
+    context = ToolContext(
+        session_id=ANN,
+        principal=PrincipalId("p"),
+        call_id=CallId("c"),
+        sandbox=None,  # type: ignore[arg-type]  # this tool does not use it
+        may_contact=may_contact,
+    )
+    tool = BrowserTool(browsers, limit=40)
+    opened = await tool.run(context, {"action": "open", "url": f"{site.url}/leave"})
+    assert opened.sources == ("web page 127.0.0.1",)
+    typed = {"action": "type", "ref": element_ref(opened.text, "textbox"), "text": "secret"}
+    await tool.run(context, typed)
+    click = {"action": "click", "ref": element_ref(opened.text, 'button "Go"')}
+    with suppress(ToolFailed):
+        await tool.run(context, click)
+    assert site.sold == []
+    # Without the guard, the same page leads there.
+    opened_again = await use(browsers, action="open", url=f"{site.url}/leave")
+    await use(browsers, action="click", ref=element_ref(opened_again, 'button "Go"'))
+    assert site.sold == [""]
 
 
 async def test_dialogs_downloads_and_new_pages_are_reported(

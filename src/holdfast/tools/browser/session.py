@@ -89,6 +89,9 @@ class BrowserSession:
         """A file into the session's workspace; the path it has there."""
         return await self._save_file(name, data)
 
+    def add_notice(self, text: str) -> None:
+        self._notices.append(text)
+
     def take_notices(self) -> list[str]:
         notices, self._notices = self._notices, []
         return notices

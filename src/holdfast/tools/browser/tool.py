@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import importlib.util
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from holdfast.tools.browser.pool import BrowserPool
 from holdfast.tools.browser.session import BrowserSession
 
 if TYPE_CHECKING:
-    from playwright.async_api import Locator, Page
+    from playwright.async_api import Locator, Page, Route
 
 MAX_SHOWN = 12_000  # characters of a page at a time
 _PLAYWRIGHT = "playwright"
@@ -109,10 +110,11 @@ class BrowserTool:
     async def _perform(self, context: ToolContext, request: BrowserArguments) -> ToolOutput:
         async with self._pool.session(context.session_id, workspace=context.workspace) as session:
             images: tuple[Image, ...] = ()
-            if request.action == "screenshot":
-                text, images = await _screenshot(session)
-            else:
-                text = await self._actions[request.action](session, request)
+            async with _guarded_navigation(session, context, request):
+                if request.action == "screenshot":
+                    text, images = await _screenshot(session)
+                else:
+                    text = await self._actions[request.action](session, request)
             await session.save_state()
             await session.finish_downloads()
             hosts = (host_of(page.url) for page in session.tabs if page.url != "about:blank")
@@ -122,6 +124,36 @@ class BrowserTool:
                 images=images,
                 sources=tuple(sources) or (web_label("in the browser"),),
             )
+
+
+@asynccontextmanager
+async def _guarded_navigation(
+    session: BrowserSession, context: ToolContext, request: BrowserArguments
+) -> AsyncIterator[None]:
+    """In the block, no page leads to a host that this call may not contact: a click or a form could
+    send it what the agent knows. The host that a call opens was permitted before."""
+    may_contact = context.may_contact
+    if may_contact is None:
+        yield
+        return
+    opened = host_of(request.url) if request.action == "open" else None
+
+    async def check(route: "Route") -> None:
+        host = host_of(route.request.url) if route.request.is_navigation_request() else None
+        if host is None or host == opened or await may_contact(host):
+            await route.fallback()
+            return
+        session.add_notice(
+            f"The page led to {host}, which needs a permission of its own: open it, if the person "
+            "wants it."
+        )
+        await route.abort()
+
+    await session.context.route("**/*", check)
+    try:
+        yield
+    finally:
+        await session.context.unroute("**/*", check)
 
 
 def is_browser_available(chromium: str) -> bool:
