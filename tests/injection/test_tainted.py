@@ -63,6 +63,25 @@ async def test_a_page_is_fenced_with_its_source_and_cannot_close_the_fence(
     assert "Ignore all previous" in shown
 
 
+async def test_a_fenced_result_is_the_same_in_every_later_request(
+    harness: InjectionHarness, site: Site
+) -> None:
+    """A4: also after a restart."""
+    await read_page(harness, site)
+    shown = harness.model.requests[-1]
+    await harness.stop()
+    await harness.start()
+    harness.model.say("again")
+    harness.say("go on")
+    await harness.texts(2)
+    later = harness.model.requests[-1]
+    assert later.system == shown.system
+    assert later.messages[: len(shown.messages)] == shown.messages
+    assert result_text(await harness.result()) == result_text(
+        next(m for m in shown.messages if isinstance(m, ToolMessage))
+    )
+
+
 async def test_the_prompt_explains_the_fence(harness: InjectionHarness, site: Site) -> None:
     await read_page(harness, site)
     assert '<external source="…">' in harness.model.requests[0].system
@@ -151,6 +170,17 @@ async def test_a_host_in_a_mail_is_not_one_that_the_person_named(
     (approval,) = await harness.pending_approvals()
     assert "It contacts localhost" in approval.why
     assert "mail from mallory@evil.example" in approval.why
+
+
+async def test_a_repeated_mail_names_no_hosts_either(harness: InjectionHarness, site: Site) -> None:
+    """/retry sends the text of the mail again, in the name of the person."""
+    harness.model.say("one")
+    sources = ("mail from mallory@evil.example",)
+    await harness.end_of(await harness.accept(f"open {site.other_url}/x", sources=sources))
+    harness.model.say([harness.call("fetch", url=f"{site.other_url}/x")], "denied")
+    await harness.accept("/retry")
+    (approval,) = await harness.pending_approvals()
+    assert "It contacts localhost" in approval.why
 
 
 async def test_an_approved_host_is_known_from_then_on(

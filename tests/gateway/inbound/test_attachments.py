@@ -116,7 +116,7 @@ async def test_document_text_reaches_the_model_after_the_message_text(
     assert '<external source="attached file uploads/way.html">\nopen ' in shown.documents
     assert "sesame-sesame" not in shown.documents and "walk on. walk" not in shown.documents
     assert "The whole file is uploads/way.html" in shown.documents
-    assert '<document path="uploads/a.log">\nshort' in shown.documents
+    assert '<external source="attached file uploads/a.log">\nshort' in shown.documents
     assert shown.documents in user_text(shown)
     assert accepted.row.inbound.documents == shown.documents
     await harness.stop()

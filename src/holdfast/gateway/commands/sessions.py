@@ -452,6 +452,14 @@ def _retry_message(row: InboxRow, user_messages: Sequence[UserMessage]) -> Inbou
         text="\n\n".join(message.text for message in user_messages if message.text),
         images=tuple(image for message in user_messages for image in message.images),
         documents="\n\n".join(message.documents for message in user_messages if message.documents),
+        sources=tuple(
+            dict.fromkeys(
+                source
+                for message in user_messages
+                if message.external
+                for source in message.sources
+            )
+        ),
         mergeable=False,
         commands=False,
         cursor=None,
