@@ -160,9 +160,9 @@ class UpgradedRun:
 
 
 SCHEMA_SQL = "SELECT type, name, sql, user_version FROM sqlite_schema, pragma_user_version"
-# What this version has and that one did not: derived from other rows.
+# What this version has and that one did not: derived from other rows, or without rows at first.
 NEW_TABLES = {
-    *("row_counts", "counted", "message_changes", "unreported_ends"),
+    *("row_counts", "counted", "message_changes", "unreported_ends", "taints"),
     *("usage_mark", "usage_counted", "usage_sums", "added_usage", "summed_usage", "model_usage"),
 }
 
