@@ -8,8 +8,8 @@ WORKDIR /src
 # Dependencies first, so that a change of the code does not install them again.
 COPY pyproject.toml uv.lock ./
 ENV UV_PROJECT_ENVIRONMENT=/opt/holdfast UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
-# Every platform, with encryption for Matrix. `all` would add a browser, OpenTelemetry and a model.
-ARG EXTRAS="--extra telegram --extra discord --extra slack --extra matrix --extra e2e --extra xmpp --extra email"
+# Every platform, with encryption for Matrix, and a bwrap. `all` would add a browser, OpenTelemetry and a model.
+ARG EXTRAS="--extra telegram --extra discord --extra slack --extra matrix --extra e2e --extra xmpp --extra email --extra sandbox"
 RUN uv sync --frozen --no-dev --no-install-project ${EXTRAS}
 COPY README.md LICENSE ./
 COPY src ./src

@@ -215,6 +215,7 @@ async def counting_gateway(folder: Path, **settings: str) -> AsyncIterator[Count
                 "HOLDFAST_MODEL_API_KEY": "env:KEY",
                 # The same prompt on every machine, with the browser tool and without a sandbox.
                 "HOLDFAST_RUNNER_SANDBOX": "off",
+                "HOLDFAST_RUNNER_SANDBOX_OFF_AS_ROOT": "true",
                 "HOLDFAST_BROWSER_CHROMIUM": sys.executable,
                 **settings,
             },

@@ -40,6 +40,7 @@ _WORK = '[platforms.email.accounts.work]\naddress = "a@b.example"\n'
             'write answers = "addressed"',
         ),
         ('[runner]\nnetwork = "full"\n', "runner.network", 'write network = "host"'),
+        ('[runner]\nsandbox = "auto"\n', "runner.sandbox", 'write sandbox = "required"'),
     ],
 )
 def test_an_old_name_is_refused_with_the_new_one(

@@ -19,7 +19,9 @@ def blocks(kind: str) -> list[str]:
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[CliGateway]:
     gateway = CliGateway(tmp_path)
-    gateway.configure('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
+    gateway.configure(
+        '[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\nsandbox_off_as_root = true\n'
+    )
     gateway.start()
     try:
         yield gateway

@@ -75,6 +75,7 @@ class UpgradedGateway(ProcessHarness):
             **super().environment(crash_at),
             "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
             "HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": self._vendor,
+            "HOLDFAST_RUNNER_SANDBOX_OFF_AS_ROOT": "true",  # its commands run without one
         }
 
     async def cli(self, *arguments: str) -> Any:

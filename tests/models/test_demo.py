@@ -43,12 +43,14 @@ async def ask(asked: ModelRequest) -> Completed:
     return last
 
 
-async def run_to_end(text: str, tool: Tool) -> tuple[list[tuple[str, dict[str, Any]]], str]:
+async def run_to_end(
+    text: str, tool: Tool, *, tools: tuple[str, ...] = ALL_TOOLS
+) -> tuple[list[tuple[str, dict[str, Any]]], str]:
     """Run a conversation until the model calls no tool; its calls, and its last text."""
     messages: list[Message] = [UserMessage(text=text)]
     made: list[tuple[str, dict[str, Any]]] = []
     while True:
-        reply = (await ask(request(*messages))).message
+        reply = (await ask(request(*messages, tools=tools))).message
         if not reply.calls:
             assert reply.stop is StopReason.END
             return made, reply.text
@@ -152,6 +154,22 @@ async def test_the_demo_model_calls_only_available_tools() -> None:
         reply = (await ask(request(UserMessage(text=text), tools=()))).message
         assert reply.calls == ()
         assert "toolsets" in reply.text
+
+
+async def test_without_a_terminal_the_demo_model_still_has_something_to_show() -> None:
+    reply = (await ask(request(UserMessage(text="hello"), tools=("todo",)))).message
+    assert "`make a plan`" in reply.text and "holdfast doctor" in reply.text
+    assert "uname" not in reply.text
+    made, said = await run_to_end("make a plan", tick_off, tools=("todo",))
+    assert [name for name, _ in made] == ["todo"] * 4
+    states = [[item["state"] for item in arguments["items"]] for _, arguments in made]
+    assert states[0] == ["doing", "todo", "todo"] and states[-1] == ["done"] * 3
+    assert "3 of 3 done" in said
+
+
+def tick_off(name: str, arguments: dict[str, Any]) -> str:
+    done = sum(item["state"] == "done" for item in arguments["items"])
+    return f"{done} of {len(arguments['items'])} done"
 
 
 async def test_call_ids_of_the_demo_model_are_positions_in_the_conversation() -> None:

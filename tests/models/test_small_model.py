@@ -69,6 +69,7 @@ def gateway(tmp_path: Path, model_process: ModelProcess) -> Iterator[SpawnedGate
         HOLDFAST_MODEL_NAME="",
         HOLDFAST_MODEL_BASE_URL="",
         HOLDFAST_RUNNER_SANDBOX="off",
+        HOLDFAST_RUNNER_SANDBOX_OFF_AS_ROOT="true",
     )
     try:
         yield gateway.start()
@@ -98,7 +99,12 @@ async def test_a_conversation_that_gets_another_model_gets_its_prompt_and_tools(
 ) -> None:
     reply = await ask(gateway, "Hello!", session="one")
     gateway.end()
-    other = SpawnedGateway(gateway.home, model=model_process, HOLDFAST_RUNNER_SANDBOX="off")
+    other = SpawnedGateway(
+        gateway.home,
+        model=model_process,
+        HOLDFAST_RUNNER_SANDBOX="off",
+        HOLDFAST_RUNNER_SANDBOX_OFF_AS_ROOT="true",
+    )
     try:
         other.start()
         await ask(other, "and now", session="one")

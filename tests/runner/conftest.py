@@ -1,7 +1,7 @@
 """Fixtures for tests of runners: real sandboxes in a home of their own, which end with the test."""
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from tests.runner.runner_log import SESSION_ID, OpenRunners, RunnerLog
 
 from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ports.sandbox import Sandbox
+from holdfast.runner.bubblewrap import SandboxProbe
 from holdfast.runner.runners import Runners
 from holdfast.system.clock import SystemClock
 from holdfast.system.egress import EgressPolicy
@@ -37,7 +38,7 @@ async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenR
     def open_one(
         settings: RunnerSettings = DEFAULT_SETTINGS,
         *,
-        bwrap: str = "bwrap",
+        programs: Sequence[str] | None = None,
         at: Path | None = None,
         egress: Callable[[], EgressPolicy] = EgressPolicy,
     ) -> Runners:
@@ -48,7 +49,7 @@ async def open_runners(home: Path, runner_log: RunnerLog) -> AsyncIterator[OpenR
             on_started=runner_log.started,
             on_ended=runner_log.has_ended,
             egress=egress,
-            bwrap=bwrap,
+            probe=SandboxProbe(settings, runs=(at or home) / "runs", programs=programs),
         )
         opened.append(runners)
         return runners

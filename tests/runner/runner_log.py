@@ -1,6 +1,6 @@
 """What the tests of runners share: a session, a record of starts and ends, and a fixture's type."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ class OpenRunners(Protocol):
         self,
         settings: RunnerSettings = ...,
         *,
-        bwrap: str = "bwrap",
+        programs: Sequence[str] | None = None,
         at: Path | None = None,
         egress: Callable[[], EgressPolicy] = EgressPolicy,
     ) -> Runners: ...

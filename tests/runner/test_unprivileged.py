@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.system.bubblewrap import bwrap_programs
+
 NOBODY_UID = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
 SOURCE = Path(__file__).parents[2] / "src"
@@ -20,9 +22,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 SCRIPT = """
 import asyncio, json, sys, time
 from pathlib import Path
-from holdfast.core.errors import RunnerError
 from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.runner.program.process_tree import living_descendants, start_time
+from holdfast.runner.bubblewrap import SandboxProbe
 from holdfast.runner.runners import Runners
 from holdfast.system.egress import EgressPolicy
 
@@ -45,17 +47,17 @@ async def main():
     home = Path(sys.argv[1])
     (home / ".env").write_text("sk-very-secret")
     settings = RunnerSettings(sandbox=SandboxMode.REQUIRED, processes=40, file_mb=1)
+    probe = SandboxProbe(settings, runs=home / "runs", programs=sys.argv[2:])
     runners = Runners(
-        home, settings, clock=Clock(), on_started=note, on_ended=note, egress=EgressPolicy
+        home, settings, clock=Clock(), on_started=note, on_ended=note, egress=EgressPolicy,
+        probe=probe,
     )
     sandbox = runners.sandbox("s_1")
     outputs = {}
     async def record(name, command):
         outputs[name] = (await sandbox.run(name, command, limit=60)).output
-    try:
-        await runners.probe()
-    except RunnerError as error:
-        return print(json.dumps({"no sandbox": str(error)}))
+    if not await runners.probe():
+        return print(json.dumps({"no sandbox": runners.why_unsandboxed}))
     await record("state", "cd /tmp; export WORD=kept")
     await record("kept", "pwd; echo $WORD; whoami")
     await record("secret", f"cat {home}/.env; ls {home}")
@@ -88,14 +90,12 @@ def foreign_home() -> Iterator[Path]:
 def _skip_reason() -> str:
     if os.getuid() != 0:
         return "the other tests run without root already"
-    if shutil.which("bwrap") is None:
-        return "needs bubblewrap: apt install bubblewrap"
     if not Path(SYSTEM_PYTHON).exists():
         return f"needs {SYSTEM_PYTHON}, which every user can run: apt install python3"
     return ""
 
 
-async def _run_as_nobody(home: Path) -> dict[str, Any]:
+async def _run_as_nobody(home: Path, bwrap: str) -> dict[str, Any]:
     paths = f"{SOURCE}:{sysconfig.get_path('purelib')}"
     check = f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}; import holdfast"
     for source in (check + "; import msgspec", SCRIPT):
@@ -105,6 +105,7 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
             "-c",
             source,
             str(home),
+            bwrap,
             env={"PYTHONPATH": paths},
             user=NOBODY_UID,
             group=NOBODY_UID,
@@ -122,8 +123,12 @@ async def _run_as_nobody(home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(bool(_skip_reason()), reason=_skip_reason())
-async def test_a_gateway_without_root_has_the_same_isolation_and_limits(foreign_home: Path) -> None:
-    outputs = await _run_as_nobody(foreign_home)
+@pytest.mark.parametrize("bwrap", bwrap_programs())
+async def test_a_gateway_without_root_has_the_same_isolation_and_limits(
+    foreign_home: Path, bwrap: str
+) -> None:
+    """With the system's bubblewrap and with that of the wheel."""
+    outputs = await _run_as_nobody(foreign_home, bwrap)
     if "no sandbox" in outputs:
         pytest.skip(f"this kernel grants users no namespaces: {outputs['no sandbox']}")
     assert outputs["kept"] == "/tmp\nkept\nagent\n"

@@ -17,10 +17,11 @@ LOCK: dict[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text())
 PACKAGES: dict[str, dict[str, Any]] = {each["name"]: each for each in LOCK["package"]}
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"]
+RUN = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["sandbox"]
 WANTED = {
     "build": GROUPS["build"],
-    "run": PROJECT["project"]["dependencies"],
-    "dev": PROJECT["project"]["dependencies"] + GROUPS["dev"],
+    "run": RUN,
+    "dev": RUN + GROUPS["dev"],
     "models": GROUPS["models-real"],
 }
 NEWER = "Run scripts/requirements, and commit what it writes."

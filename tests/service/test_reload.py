@@ -276,7 +276,7 @@ async def test_a_setting_that_needs_a_restart_waits_and_delays_no_other(
     assert set(done.pending_restart) == waiting
     assert set(done.changed) == waiting | {"gateway.busy_mode", "platforms.api.allow"}
     now = reload_harness.harness.gateway.settings
-    assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.AUTO)
+    assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.REQUIRED)
     assert now.platforms["api"].enabled and now.platforms["api"].allow == ("eve",)
     assert now.gateway.busy_mode == "queue"
     assert reload_harness.codes == {"config_pending_restart": ProblemLevel.WARNING}

@@ -78,7 +78,8 @@ class CliGateway:
 def running_gateway(folder: Path, model: ModelProcess) -> Iterator[CliGateway]:
     gateway = CliGateway(folder)
     gateway.configure(
-        f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
+        f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n'
+        '[runner]\nsandbox = "off"\nsandbox_off_as_root = true\n'
     )
     gateway.start()
     try:

@@ -21,6 +21,8 @@ _RENAMED_KEYS: dict[tuple[str, ...], str] = {
 _RENAMED_VALUES: dict[tuple[str, ...], dict[str, str]] = {
     ("platforms", "*", "chats", "*", "answers"): {"meant": "addressed"},
     ("runner", "network"): {"full": "host"},
+    # Where no sandbox works, "auto" ran commands without one.
+    ("runner", "sandbox"): {"auto": "required"},
 }
 
 

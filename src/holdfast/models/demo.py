@@ -56,7 +56,7 @@ def next_reply(request: ModelRequest) -> DemoReply:
         if re.search(pattern, scene.user_text, re.IGNORECASE | re.DOTALL):
             missing = sorted(needs - scene.tools)
             return _missing_tools_reply(missing) if missing else play(scene)
-    return DemoReply(_HELP)
+    return DemoReply(_HELP if "terminal" in scene.tools else _HELP_WITHOUT_TERMINAL)
 
 
 def _read_context(request: ModelRequest) -> DemoContext:
@@ -81,7 +81,9 @@ def _missing_tools_reply(missing: Sequence[str]) -> DemoReply:
     names = ", ".join(f"`{name}`" for name in missing)
     return DemoReply(
         f"I am the demo model, and that part needs the tool {names}, which this session does "
-        "not have. See `toolsets` under [agent] in holdfast.toml."
+        "not have. See `toolsets` under [agent] in holdfast.toml, and `holdfast doctor`: where no "
+        "sandbox works, no session has a terminal, processes and files. Say `help` for what I can "
+        "do."
     )
 
 
@@ -171,15 +173,28 @@ def _block(text: str) -> str:
     return f"```\n{text.strip()[:2000] or '(nothing)'}\n```"
 
 
-_HELP = """\
+_PLAN = ("look at what is there", "change one thing", "look at it again")
+
+
+def _plan(context: DemoContext) -> DemoReply:
+    """Ticks off one item per step: to be seen without a terminal, and killed half-way, too."""
+    done = len(context.results)
+    if done > len(_PLAN):
+        return DemoReply(f"The plan is done:\n\n{_block(context.results[-1].text)}")
+    items = [
+        {"text": text, "state": "done" if number < done else "doing" if number == done else "todo"}
+        for number, text in enumerate(_PLAN)
+    ]
+    text = f"Item {done} is done." if done else "I make a plan of three items."
+    return DemoReply(text, (_call("todo", items=items),))
+
+
+_INTRODUCTION = """\
 I am the demo model: a small script, no AI. I need no key, and I use the real tools, so that you \
 can see the gateway work. Try one of these:
 
-- `run uname -a`: I run that command in this session's terminal
-- `edit a file`: I write, change and read notes.txt
-- `start a background process`: something that keeps ticking after I answer
-- `long job`: eight steps of two seconds; kill the gateway in the middle, start it again, and \
-the job goes on where it was
+"""
+_REAL_MODEL = """\
 
 To talk to a real model, run `holdfast setup` in a terminal, or put this into holdfast.toml; it \
 holds from the next message on:
@@ -193,11 +208,26 @@ api_key = "env:OPENAI_API_KEY"   # a reference, never the key itself
 
 Or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in the environment, or start a \
 model server such as Ollama on this machine: it is found at the next start."""
+_HELP_WITHOUT_TERMINAL = f"""{_INTRODUCTION}\
+- `make a plan`: I write a list and tick off its items, one step after another
+- `/help`: what the gateway itself understands; its commands need no model
+
+This session has no terminal and no files. Where that is because no sandbox works on this machine, \
+`holdfast doctor` says what to do.
+{_REAL_MODEL}"""
+_HELP = f"""{_INTRODUCTION}\
+- `run uname -a`: I run that command in this session's terminal
+- `edit a file`: I write, change and read notes.txt
+- `start a background process`: something that keeps ticking after I answer
+- `long job`: eight steps of two seconds; kill the gateway in the middle, start it again, and \
+the job goes on where it was
+{_REAL_MODEL}"""
 
 _SCENARIOS: Sequence[tuple[str, frozenset[str], DemoScenario]] = (
     (r"^\s*(please\s+)?run[\s:]+\S", frozenset({"terminal"}), _run),
     (r"\bedit\b.*\bfile\b", frozenset({"read", "write", "edit"}), _edit),
     (r"\bbackground\b.*\bprocess\b", frozenset({"process"}), _background),
+    (r"\bmake\b.*\bplan\b", frozenset({"todo"}), _plan),
     (r"\blong job\b|\bwork for a while\b", frozenset({"terminal"}), _long),
 )
 

@@ -8,15 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from holdfast.core.config.settings import NetworkMode, RunnerSettings, SandboxMode
-from holdfast.core.errors import HoldfastError, RunnerError
+from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.text.translation import N_
 from holdfast.runner.paths import SessionPaths
+from holdfast.system.bubblewrap import SYSTEM_PATH, bwrap_programs, sandbox_remedy
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +27,6 @@ WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
 EGRESS = "/run/egress"
-BUBBLEWRAP_HINT = N_("install bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
 INTERNET_TOOLS = ("pasta", "slirp4netns")  # the first that works is used
 INTERNET_HINT = "install pasta or slirp4netns (Debian, Ubuntu: apt install passt)"
@@ -36,6 +36,10 @@ _INTERNET_CODE = (
 )
 SHARED_MEMORY = 64 << 20
 MB = 1 << 20
+OFF_AS_ROOT_REMEDY = N_(
+    "Remove `sandbox` from [runner], or run the gateway as another user. With"
+    " `sandbox_off_as_root = true`, commands of agents may do everything on this machine."
+)
 
 # User ids above every range that systemd, containers or /etc/subuid assign.
 FIRST_USER, USERS = 1_879_048_192, 1 << 27
@@ -65,12 +69,19 @@ class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     prefix: str | None  # the interpreter's folder, if it is not in /usr
     program: Path = Path()
+    unconfined: bool = False  # commands may run without a sandbox, because the owner set that
     why_unsandboxed: str = ""
+    remedy: str = ""  # where no command may run: what to do (a text to translate)
     internet: str | None = None  # the program behind `network = "internet"`; None: another network
 
     @property
     def sandboxed(self) -> bool:
         return self.bwrap is not None
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether commands and file tools may run here at all."""
+        return self.sandboxed or self.unconfined
 
 
 def install_program(runs: Path, python: str) -> Path:
@@ -103,28 +114,37 @@ def make_plan(
     settings: RunnerSettings,
     *,
     runs: Path,
-    bwrap: str = "bwrap",
+    programs: Sequence[str] | None = None,
     system_python: str = "/usr/bin/python3",
 ) -> ConfinementPlan:
-    """Blocks for tens of milliseconds: it runs the interpreter and bubblewrap."""
+    """Blocks for tens of milliseconds: it runs the interpreter and bubblewrap. The first
+    of the bubblewraps that works is used; `programs` None: those of this machine."""
     plan = _python_plan(system_python)
     program = install_program(runs, plan.python)
     plan = msgspec.structs.replace(plan, program=program)
-    if settings.sandbox == SandboxMode.OFF:
-        return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
-    found = shutil.which(bwrap, path=SYSTEM_PATH)
-    why = _bwrap_error(plan, settings, found)
-    if not why:
-        plan = msgspec.structs.replace(plan, bwrap=found)
-        return _internet_plan(plan) if settings.network is NetworkMode.INTERNET else plan
-    if settings.sandbox == SandboxMode.REQUIRED:
-        raise RunnerError(
-            "No sandbox for commands: {why}. To fix this: {remedy}. Or set sandbox = "
-            '"off" in [runner] to run commands with the rights of the gateway.',
-            why=why,
-            remedy=HoldfastError(BUBBLEWRAP_HINT),
-        )
-    return msgspec.structs.replace(plan, why_unsandboxed=why)
+    if settings.sandbox is SandboxMode.OFF:
+        return _unconfined_plan(plan, settings)
+    found = bwrap_programs() if programs is None else programs
+    reasons: list[str] = []
+    for candidate in found:
+        why = _bwrap_error(plan, settings, candidate)
+        if not why:
+            plan = msgspec.structs.replace(plan, bwrap=candidate)
+            return _internet_plan(plan) if settings.network is NetworkMode.INTERNET else plan
+        reasons.append(why)
+    return msgspec.structs.replace(
+        plan,
+        why_unsandboxed=reasons[0] if reasons else N_("bubblewrap is not installed"),
+        remedy=sandbox_remedy(installed=bool(found), uid=os.geteuid()),
+    )
+
+
+def _unconfined_plan(plan: ConfinementPlan, settings: RunnerSettings) -> ConfinementPlan:
+    if os.geteuid() or settings.sandbox_off_as_root:
+        why = N_("runner.sandbox is off")
+        return msgspec.structs.replace(plan, unconfined=True, why_unsandboxed=why)
+    why = N_("runner.sandbox is off, and the gateway runs as root")
+    return msgspec.structs.replace(plan, why_unsandboxed=why, remedy=OFF_AS_ROOT_REMEDY)
 
 
 def _internet_plan(plan: ConfinementPlan) -> ConfinementPlan:
@@ -163,9 +183,7 @@ def _python_plan(system: str) -> ConfinementPlan:
     )
 
 
-def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str | None) -> str:
-    if bwrap is None:
-        return N_("bubblewrap is not installed")
+def _bwrap_error(plan: ConfinementPlan, settings: RunnerSettings, bwrap: str) -> str:
     trial = msgspec.structs.replace(plan, bwrap=bwrap)
     return _run_error([*bwrap_arguments(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
 
@@ -261,8 +279,11 @@ def session_bwrap_arguments(
 class SandboxProbe:
     """Owns the plan. bubblewrap is tried once for all callers, and again after a failure."""
 
-    def __init__(self, settings: RunnerSettings, *, runs: Path, bwrap: str) -> None:
-        self._settings, self._runs, self._bwrap = settings, runs, bwrap
+    def __init__(
+        self, settings: RunnerSettings, *, runs: Path, programs: Sequence[str] | None = None
+    ) -> None:
+        """`programs`: the bubblewraps to try; None: those of this machine."""
+        self._settings, self._runs, self._programs = settings, runs, programs
         self._task: asyncio.Task[ConfinementPlan] | None = None
         self.result: ConfinementPlan | None = None
 
@@ -273,15 +294,21 @@ class SandboxProbe:
 
     async def _make(self) -> ConfinementPlan:
         plan = await asyncio.to_thread(
-            make_plan, self._settings, runs=self._runs, bwrap=self._bwrap
+            make_plan, self._settings, runs=self._runs, programs=self._programs
         )
         self.result = plan
-        if not plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
+        if plan.unconfined:
             log.warning(
                 "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change everything the"
-                " gateway can, including its keys and control socket. To confine them: %s",
+                " gateway can, including its keys and control socket",
                 plan.why_unsandboxed,
-                BUBBLEWRAP_HINT,
                 extra={"action": "runner_unsandboxed"},
+            )
+        elif not plan.sandboxed:
+            log.warning(
+                "No sandbox works here (%s), so agents have no terminal, processes and files. %s",
+                plan.why_unsandboxed,
+                plan.remedy,
+                extra={"action": "runner_without_sandbox"},
             )
         return plan

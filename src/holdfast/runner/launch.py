@@ -24,13 +24,13 @@ from holdfast.runner.bubblewrap import (
     MB,
     PROGRAM,
     SPOOL,
-    SYSTEM_PATH,
     WORKSPACE,
     ConfinementPlan,
     session_bwrap_arguments,
     session_uid,
 )
 from holdfast.runner.paths import RunnerLabel, SessionPaths, bind_socket
+from holdfast.system.bubblewrap import SYSTEM_PATH
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +196,7 @@ def _runner_config(
         "ready_fd": fds[1],
         "uid": user,
         "sandboxed": plan.sandboxed,
+        "protected": None if plan.sandboxed else str(paths.home),
         "environment": command_environment(workspace) | (PROXY_VARIABLES if proxied else {}),
         "egress": {
             "socket": f"{EGRESS}/sock" if proxied else "",

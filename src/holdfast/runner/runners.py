@@ -130,16 +130,15 @@ class Runners:
         on_ended: Callable[[SessionId], Awaitable[None]],
         egress: Callable[[], "EgressPolicy"],
         scopes: SystemdScopes | None = None,
-        bwrap: str = "bwrap",
+        probe: SandboxProbe | None = None,
     ) -> None:
         """`egress` returns what sandboxes may reach; it is called with the first runner. `scopes`
-        keep runners out of the gateway's own unit, if it has one; `bwrap` is the name or path of
-        bubblewrap."""
+        keep runners out of the gateway's own unit, if it has one."""
         self._home, self._settings, self._clock = home.absolute(), settings, clock
         self._on_runner_started, self._on_runner_ended, self._scopes = on_started, on_ended, scopes
         self._connecting: dict[SessionId, asyncio.Task[_LiveRunner]] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
-        self._probe = SandboxProbe(settings, runs=self._home / "runs", bwrap=bwrap)
+        self._probe = probe or SandboxProbe(settings, runs=self._home / "runs")
         self._egress = egress
         self._proxy: EgressProxy | None = None
         self._detached = False
@@ -154,13 +153,19 @@ class Runners:
         return "" if self._probe.result is None else self._probe.result.why_unsandboxed
 
     @property
+    def remedy(self) -> str:
+        """What to do where no command may run (a text to translate); "": they run."""
+        return "" if self._probe.result is None else self._probe.result.remedy
+
+    @property
     def live_count(self) -> int:
         """How many runners this gateway is connected to."""
         return sum(opening.done() and _is_live(opening) for opening in self._connecting.values())
 
     async def probe(self) -> bool:
-        """Try the sandbox now; returns `sandboxed`. Raises `RunnerError` if one is required."""
-        return (await self._probe.plan()).sandboxed
+        """Try the sandbox now, once for all callers. False: no command and no file tool may run
+        here, because no sandbox works and none may run without."""
+        return (await self._probe.plan()).runs_commands
 
     def sandbox(self, session_id: SessionId, *, shell: str = "") -> Sandbox:
         """`shell`: use a terminal of that name, which starts in the state of the session's own."""
@@ -188,6 +193,9 @@ class Runners:
         rows = {row.session_id: row for row in known}
         found = await asyncio.to_thread(lambda: list(labelled_runners(self._home)))
         sessions = list(dict.fromkeys([*rows, *(label.session_id for label in found)]))
+        unconfined = {label.session_id for label in found if not label.sandboxed}
+        if unconfined and not (await self._probe.plan()).unconfined:
+            needed = set(needed) - unconfined  # started when commands could run without a sandbox
         adopted = []
         for session_id in sessions:
             known_row = rows.get(session_id)
@@ -307,6 +315,12 @@ class Runners:
         live = await self._connect(session_id)
         if live is None:
             plan = await self._probe.plan()
+            if not plan.runs_commands:
+                raise RunnerError(
+                    "no command can run here, because no sandbox works: {why}. {remedy}",
+                    why=HoldfastError(plan.why_unsandboxed),
+                    remedy=HoldfastError(plan.remedy),
+                )
             outer = await asyncio.to_thread(self._launch, self._paths(session_id), plan)
             live = await self._connect(session_id, outer_pid=outer)
         if live is None:

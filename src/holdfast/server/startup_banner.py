@@ -19,9 +19,11 @@ def startup_banner(
     link: str,
     model: ModelChoice,
     unsandboxed_reason: str,
+    sandbox_remedy: str,
 ) -> str:
     """Where the gateway listens, and the three ways to talk to it. `unsandboxed_reason`: why
-    commands run without a sandbox; empty if they are sandboxed. Without a `link`, it names the
+    commands run without a sandbox, or, with a `sandbox_remedy`, not at all; empty if they are
+    sandboxed. Without a `link`, it names the
     command that prints one."""
     call, ours = _command_name(), _home_option(home)
     lines = [
@@ -46,7 +48,14 @@ def startup_banner(
         lines.append(
             _("A demo model answers until you set up a model: {command}").format(command=setup)
         )
-    if unsandboxed_reason:
+    if sandbox_remedy:
+        lines.append(
+            _("No sandbox, so agents have no terminal, processes and files: {reason}.").format(
+                reason=_(unsandboxed_reason)
+            )
+        )
+        lines.append(_(sandbox_remedy))
+    elif unsandboxed_reason:
         lines.append(
             _("WITHOUT A SANDBOX: commands can do whatever you can do ({reason}).").format(
                 reason=_(unsandboxed_reason)

@@ -25,7 +25,7 @@ from holdfast.models.selection import SelectedModel, select_model
 from holdfast.runner.workspace import Workspace
 from holdfast.tools.browser.pool import BrowserPool
 from holdfast.tools.browser.tool import BrowserTool, is_browser_available
-from holdfast.tools.registry import Toolbox, ToolRegistry, default_tools
+from holdfast.tools.registry import RUNNER_TOOLSETS, Toolbox, ToolRegistry, default_tools
 from holdfast.tools.schedule import ScheduleTool
 from holdfast.tools.send import SendFileTool, SendMessageTool
 from holdfast.tools.session_search import SessionSearchTool
@@ -50,20 +50,23 @@ class ToolsetBuilder:
         notes: Notes,
         clock: Clock,
         egress: Callable[[], "EgressPolicy"],
+        runs_commands: bool = True,
     ) -> None:
+        """`runs_commands`: commands and file tools may run on this machine."""
         self._chromium = browser.chromium
         self._home = home
         self._store = store
         self._notes = notes
         self._clock = clock
         self._egress = egress
+        self._runs_commands = runs_commands
         self.browsers = BrowserPool(home, browser, save_file=self._save_file, egress=egress)
 
     def build_toolbox(self, settings: Settings, *, sends: bool, sends_files: bool) -> Toolbox:
         """The tools that agents get by these settings. `sends`: a platform of this gateway can
         deliver messages without being asked; `sends_files`: one of them can deliver files."""
         tools: list[Tool] = [
-            *default_tools(settings.runner, egress=self._egress),
+            *default_tools(settings.runner, egress=self._egress, runs_commands=self._runs_commands),
             *([SendFileTool()] if sends_files else []),
             *([SendMessageTool()] if sends else []),
             SessionSearchTool(self._store, clock=self._clock),
@@ -74,12 +77,14 @@ class ToolsetBuilder:
         if self._can_browse:
             limit = settings.browser.action_timeout * _ACTIONS_PER_CALL
             tools.append(BrowserTool(self.browsers, limit=limit))
+        registry = ToolRegistry(tools)
         offered = [
             name
             for name in settings.agent.toolsets
             if self._is_offered(name, settings.memory.providers, sends=sends)
+            and (self._runs_commands or name not in RUNNER_TOOLSETS or name in registry.toolsets)
         ]
-        return ToolRegistry(tools).for_toolsets(offered)
+        return registry.for_toolsets(offered)
 
     @property
     def _can_browse(self) -> bool:

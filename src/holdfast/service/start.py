@@ -4,6 +4,7 @@ A start can be cancelled anywhere; what it has opened by then is in `StartedPart
 closes.
 """
 
+import asyncio
 import logging
 import os
 import socket
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.core.config.settings import SandboxMode
 from holdfast.core.ops.tracing import SpanExporter
 from holdfast.core.ports.store import HomeStore
 from holdfast.core.ports.store_commands import PruneStops
@@ -109,14 +109,15 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
 
     async def run(self) -> None:
         """Returns when the gateway accepts messages and the startup banner was printed."""
+        probe = self.wiring.sandbox_probe()
+        probing = asyncio.create_task(probe.plan(), name="probe the sandbox")
         store = await self._open_store()
         pool = await self._open_models()
         model = await self.wiring.select_model()
         egress = self.wiring.egress(store)
-        runners = self.wiring.runners(store, egress)
+        runners = self.wiring.runners(store, egress, probe)
         await self._enter_phase(N_("trying the sandbox"))
-        if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
-            await runners.probe()
+        await probing
         api_context = await self._open_listeners(
             store, pool, model=model, runners=runners, egress=egress
         )
@@ -241,10 +242,7 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
             await self.started.maintenance.refresh_backups()
 
     async def _print_banner(self, runners: Runners, model: SelectedModel) -> None:
-        """Printed last: by now it is known whether commands are sandboxed."""
-        await runners.probe()
         settings = self.wiring.config.settings
-        off = settings.runner.sandbox is SandboxMode.OFF
         # A supervisor stores this output where others read it: no place for a login link.
         supervised = bool(self.wiring.config.environ.keys() & {UNIT_VARIABLE, BOOT_VARIABLE})
         print(
@@ -254,7 +252,8 @@ class ProcessStart(msgspec.Struct, frozen=True, kw_only=True):
                 configured_port=settings.gateway.port,
                 link="" if supervised else self._login_link(),
                 model=model.choice,
-                unsandboxed_reason=N_("runner.sandbox is off") if off else runners.why_unsandboxed,
+                unsandboxed_reason=runners.why_unsandboxed,
+                sandbox_remedy=runners.remedy,
             ),
             flush=True,
         )

@@ -43,7 +43,7 @@ from holdfast.models.pool import ModelPool
 from holdfast.models.selection import SelectedModel
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web.platform import WebPlatform
-from holdfast.runner.bubblewrap import WORKSPACE
+from holdfast.runner.bubblewrap import WORKSPACE, SandboxProbe
 from holdfast.runner.launch import SystemdScopes, systemd_run_prefix
 from holdfast.runner.runners import Runners
 from holdfast.runner.workspace import CannotSaveFile, NoSuchFile, Workspace
@@ -205,7 +205,12 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
     def egress(self, store: HomeStore) -> SharedEgress:
         return SharedEgress(store, web=self.config.settings.web, clock=self.runtime.clock)
 
-    def runners(self, store: HomeStore, egress: SharedEgress) -> Runners:
+    def sandbox_probe(self) -> SandboxProbe:
+        return SandboxProbe(self.config.settings.runner, runs=self.config.home / "runs")
+
+    def runners(
+        self, store: HomeStore, egress: SharedEgress, probe: SandboxProbe | None = None
+    ) -> Runners:
         return Runners(
             self.config.home,
             self.config.settings.runner,
@@ -214,6 +219,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             on_started=lambda runner: store.write(SaveRunner(runner=runner)),
             on_ended=lambda session_id: store.write(EndRunner(session_id=session_id)),
             scopes=runner_scopes(self.config, clock=self.runtime.clock),
+            probe=probe,
         )
 
     def api(self, store: HomeStore) -> ApiPlatform:
@@ -247,6 +253,7 @@ class GatewayWiring(msgspec.Struct, frozen=True, kw_only=True):
             notes=notes,
             clock=self.runtime.clock,
             egress=egress.policy,
+            runs_commands=not runners.remedy,
         )
         credential_locks = self._credential_locks()
         agent_configs = AgentConfigBuilder(
@@ -493,6 +500,7 @@ def store_and_runner_status(store: HomeStore, runners: Runners) -> dict[str, Any
         "runners": runners.live_count,
         "sandboxed": runners.sandboxed,
         "why_unsandboxed": runners.why_unsandboxed,
+        "sandbox_remedy": runners.remedy,
     }
 
 

@@ -87,19 +87,25 @@ def _make_toolbox(tools: Iterable[Tool]) -> Toolbox:
     return Toolbox(schemas, MappingProxyType(by_name))
 
 
+RUNNER_TOOLSETS = frozenset({TerminalTool.toolset, ReadTool.toolset})
+
+
 def default_tools(
-    settings: RunnerSettings, *, egress: Callable[[], "EgressPolicy"]
+    settings: RunnerSettings,
+    *,
+    egress: Callable[[], "EgressPolicy"],
+    runs_commands: bool = True,
 ) -> tuple[Tool, ...]:
     """The tools of every gateway, in the order in which models see them. `ToolsetBuilder`
-    (`service/agent_config.py`) adds those that need parts of the gateway."""
+    (`service/agent_config.py`) adds those that need parts of the gateway. Without `runs_commands`,
+    those that work through the session's runner are left out: commands, processes and files."""
     network = None if settings.network is NetworkMode.NONE else LazyNetworkAnalyser()
-    return (
+    runner_tools = (
         TerminalTool(limit=settings.command_timeout, network=network),
         ProcessTool(network=network),
         ReadTool(),
         WriteTool(),
         EditTool(),
         FileSearchTool(),
-        TodoTool(),
-        FetchTool(egress),
     )
+    return (*(runner_tools if runs_commands else ()), TodoTool(), FetchTool(egress))

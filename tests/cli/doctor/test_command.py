@@ -22,7 +22,9 @@ QUICK = ("--skip", "model", "--skip", "sandbox")  # what calls others or tries p
 def paths(tmp_path: Path) -> Paths:
     made = Paths(tmp_path / "home")
     made.home.mkdir(mode=0o700)
-    made.config_file.write_text('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
+    made.config_file.write_text(
+        '[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\nsandbox_off_as_root = true\n'
+    )
     asyncio.run(store_answered_turn(made))
     return made
 

@@ -31,9 +31,7 @@ from holdfast.core.config.settings import (
     BackupSettings,
     GatewaySettings,
     RunnerSettings,
-    SandboxMode,
 )
-from holdfast.core.errors import RunnerError
 from holdfast.core.text.locale_format import format_duration, format_size
 from holdfast.core.text.translation import N_, _, _n
 from holdfast.runner.bubblewrap import NetworkUnavailable, make_plan
@@ -53,9 +51,6 @@ from holdfast.system.lock import HomeInUse, HomeLock, read_holder
 
 _PASTA_REMEDY = N_(
     'Install pasta (Debian, Ubuntu: `apt install passt`), or set runner.network to "proxy".'
-)
-_BUBBLEWRAP_REMEDY = N_(
-    "Install bubblewrap, for a sandbox (Debian, Ubuntu: apt install bubblewrap)."
 )
 
 
@@ -236,25 +231,36 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
         # In a temporary folder: the test copies the program of the runner there.
         with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
             plan = make_plan(settings, runs=Path(folder))
-    except RunnerError as error:
+    except NetworkUnavailable as error:
         yield HealthFinding(
             level=FindingLevel.PROBLEM,
             what=_("No command can be run: {error}").format(error=error.for_person()),
             why=_("Agents that use a terminal cannot work, and the gateway does not start."),
-            remedy=_(
-                _PASTA_REMEDY if isinstance(error, NetworkUnavailable) else _BUBBLEWRAP_REMEDY
-            ),
+            remedy=_(_PASTA_REMEDY),
         )
         return
-    if plan.sandboxed:
-        yield ok_finding(_("Commands run in a sandbox: bubblewrap was tested and works."))
+    if plan.bwrap is not None:
+        yield ok_finding(
+            _("Commands run in a sandbox: {program} was tested and works.").format(
+                program=plan.bwrap
+            )
+        )
         return
-    off = settings.sandbox is SandboxMode.OFF
+    if plan.unconfined:
+        yield HealthFinding(
+            level=FindingLevel.WARNING,
+            what=_("Commands run without a sandbox: {reason}.").format(
+                reason=_(plan.why_unsandboxed)
+            ),
+            why=_("They can read and change everything that the gateway can, including its keys."),
+            remedy=_("Remove `sandbox` from [runner]."),
+        )
+        return
     yield HealthFinding(
-        level=FindingLevel.WARNING if off else FindingLevel.PROBLEM,
-        what=_("Commands run without a sandbox: {reason}.").format(reason=_(plan.why_unsandboxed)),
-        why=_("They can read and change everything that the gateway can, including its keys."),
-        remedy=_('Set runner.sandbox to "auto".') if off else _(_BUBBLEWRAP_REMEDY),
+        level=FindingLevel.PROBLEM,
+        what=_("No sandbox: {reason}.").format(reason=_(plan.why_unsandboxed)),
+        why=_("Agents have no terminal, processes and files."),
+        remedy=_(plan.remedy),
     )
 
 

@@ -93,7 +93,7 @@ def check_command(as_json: bool, port: int | None, schema: int) -> None:
     """Check whether a gateway could start here; nothing is started or changed.
 
     Checks what is on disk: the configuration, the code and all its imports, the version of
-    the store, the model, the memory providers, and the sandbox if one is required. Exits with 0 if
+    the store, the model and the memory providers. Exits with 0 if
     a gateway would start, 78 if the configuration is wrong, and 1 if anything else is wrong.
     """
     try:

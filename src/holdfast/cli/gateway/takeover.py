@@ -8,22 +8,19 @@ Imports the store, the models and the runner: import this module inside function
 import os
 import select
 import socket
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Self
 
 from holdfast.agent.memory.providers import check_providers
 from holdfast.config import Config
-from holdfast.core.config.settings import GatewaySettings, Provider, SandboxMode
+from holdfast.core.config.settings import GatewaySettings, Provider
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text.translation import _
 from holdfast.models.fallback import model_targets
-from holdfast.runner.bubblewrap import make_plan
 from holdfast.server.local.control_client import ControlClient, GatewayDown
 from holdfast.store.implementations import closed_store
 from holdfast.system.lock import (
@@ -64,9 +61,6 @@ def check_can_start(config: Config, *, schema: int = 0) -> None:
     if settings.model.provider is not Provider.AUTO:
         model_targets(settings.model, secrets=config.secrets)
     check_providers(settings.memory.providers)
-    if settings.runner.sandbox is SandboxMode.REQUIRED:
-        with tempfile.TemporaryDirectory(prefix="holdfast-check-") as folder:
-            make_plan(settings.runner, runs=Path(folder))
 
 
 class LockWait:

@@ -243,8 +243,11 @@ def _sandbox(snapshot: GatewaySnapshot) -> str:
         return f"{runners}, {_('sandbox not used yet')}"
     if snapshot.sandboxed:
         return f"{runners}, {_('sandboxed')}"
-    reason = _(snapshot.why_unsandboxed) or _("the sandbox is off")
-    return f"{runners}, {_('NOT sandboxed: {reason}').format(reason=reason)}"
+    reason = _(snapshot.why_unsandboxed)
+    if not snapshot.sandbox_remedy:
+        return f"{runners}, {_('NOT sandboxed: {reason}').format(reason=reason)}"
+    missing = _("none, so agents have no terminal, processes and files: {reason}.")
+    return f"{missing.format(reason=reason)} {_(snapshot.sandbox_remedy)}"
 
 
 def _message_counts(snapshot: GatewaySnapshot) -> str:

@@ -215,8 +215,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class SandboxMode(StrEnum):
-    AUTO = "auto"
-    REQUIRED = "required"
+    REQUIRED = "required"  # where no sandbox works, agents get no tools that run in one
     OFF = "off"
 
 
@@ -232,7 +231,8 @@ class NetworkMode(StrEnum):
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[runner]`: the sandbox around a session's commands, and its limits."""
 
-    sandbox: SandboxMode = SandboxMode.AUTO
+    sandbox: SandboxMode = SandboxMode.REQUIRED
+    sandbox_off_as_root: bool = False  # as root, `sandbox = "off"` needs this, too
     network: NetworkMode = NetworkMode.PROXY
     command_timeout: Seconds = 600
     output_kb: Count = 32

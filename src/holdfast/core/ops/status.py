@@ -200,6 +200,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     runners: int = 0
     sandboxed: bool | None = None
     why_unsandboxed: str = ""
+    sandbox_remedy: str = ""  # what to do where no command may run; "": commands run
     model: dict[str, str] = {}
     model_why: Translatable | msgspec.UnsetType = msgspec.UNSET  # as in `model`, to be translated
     platforms: tuple[AccountStatus, ...] = ()
@@ -224,6 +225,7 @@ class GatewaySnapshot(msgspec.Struct, frozen=True, kw_only=True):
             model=model,
             model_why=msgspec.UNSET,
             why_unsandboxed=_(self.why_unsandboxed),
+            sandbox_remedy=_(self.sandbox_remedy),
         )
 
 

@@ -3,6 +3,7 @@ the runner."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import json
 import os
@@ -35,6 +36,7 @@ MAX_MATCHES = 100
 MAX_MATCH_LINE = 300
 MAX_SEARCHED_FILE = 10 * 1024 * 1024
 SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_SECONDS = 30.0  # for one operation; a regular expression can run forever
 
 Answer = dict[str, Any]
@@ -103,25 +105,47 @@ def write_file(frame: Mapping[str, Any]) -> Answer:
     """Replace or create a file, atomically."""
     path, data = os.path.realpath(frame["path"]), str(frame["text"]).encode()
     existed = os.path.exists(path)
-    _write_atomically(path, data)
+    _write_atomically(path, data, frame)
     return {"path": path, "bytes": len(data), "existed": existed}
 
 
-def _write_atomically(path: str, data: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.new"
+def _write_atomically(path: str, data: bytes, frame: Mapping[str, Any]) -> None:
+    """The new file replaces the name, so that a hard link never leads to another file."""
+    folder_path, name = os.path.split(path)
+    _check_protected(folder_path, frame)
+    temporary = f"{name}.{os.getpid()}.new"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.makedirs(folder_path, exist_ok=True)
         if os.path.isdir(path):
             raise RunnerRefusal(f"{path} is a folder")
         mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
-        with open(temporary, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-        os.replace(temporary, path)
+        folder = os.open(folder_path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Where the descriptor leads cannot change any more, whatever a command links meanwhile.
+        _check_protected(os.readlink(f"/proc/self/fd/{folder}"), frame)
+        try:
+            fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=folder)
+            with open(fd, "wb") as file:
+                file.write(data)
+                os.fchmod(file.fileno(), mode)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
     except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
         raise RunnerRefusal(f"cannot write {path}: {error.strerror}") from None
+
+
+def _check_protected(folder: str, frame: Mapping[str, Any]) -> None:
+    """Without a sandbox, the gateway's home can be reached: no tool writes there, except into the
+    session's own workspace."""
+    home, workspace = frame.get("protected"), str(frame.get("workspace"))
+    if home and _is_within(folder, str(home)) and not _is_within(folder, workspace):
+        raise RunnerRefusal(f"{folder} belongs to the gateway, and no tool may write there")
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.commonpath((path, folder)) == folder
 
 
 def edit_file(frame: Mapping[str, Any]) -> Answer:
@@ -142,7 +166,7 @@ def edit_file(frame: Mapping[str, Any]) -> Answer:
         raise RunnerRefusal(
             f"`old` occurs {found} times (lines {line_numbers}): add context, or set all"
         )
-    _write_atomically(path, text.replace(old, new).encode())
+    _write_atomically(path, text.replace(old, new).encode(), frame)
     return {"path": path, "replaced": found, "lines": _line_numbers(text, old)[:20]}
 
 
@@ -274,10 +298,14 @@ class FileWorker:
         terminals: ShellTerminals,
         quota: DiskQuota,
         home: str,
+        protected: str | None,
         limits: Mapping[str, Any],
     ) -> None:
+        """`protected`: a folder outside of the workspace in which nothing is written."""
         self._loop, self._spool, self._terminals, self._quota = loop, spool, terminals, quota
         self._home, self._limits = home, limits
+        self._real_home = os.path.realpath(home)
+        self._protected = protected and os.path.realpath(protected)
 
     def run(self, request: RunnerRequest, frame: Mapping[str, Any]) -> None:
         operation = str(frame["op"])
@@ -290,7 +318,8 @@ class FileWorker:
                 return _respond(request, record.get("result"))
             self._check_space(frame)
             write_atomically(self._spool.call(call_id), {"call_id": call_id, "command": operation})
-        self._fork(request, call_id, {**frame, "path": path})
+        work = {"path": path, "protected": self._protected, "workspace": self._real_home}
+        self._fork(request, call_id, {**frame, **work})
 
     def _check_space(self, frame: Mapping[str, Any]) -> None:
         if self._quota.free_bytes() < len(str(frame.get("text") or frame.get("new") or "")):

@@ -91,6 +91,7 @@ class RunnerServer:
             terminals=terminals,
             quota=self._quota,
             home=home,
+            protected=config["protected"],
             limits=limits,
         )
         operations: dict[str, Operation] = dict.fromkeys(FILE_OPERATIONS, worker.run)

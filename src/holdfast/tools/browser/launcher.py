@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.system.bubblewrap import bwrap_programs
+
 PROFILE, DOWNLOADS = "profile", "downloads"  # all that a browser may write
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -72,11 +74,12 @@ def find_chromium(named: str = "") -> str | None:
     )
 
 
-async def find_launcher(chromium: str, *, bwrap: str = "bwrap") -> ChromiumLauncher:
+async def find_launcher(chromium: str) -> ChromiumLauncher:
     """By trying: a bubblewrap that is installed may still be forbidden to work."""
-    found = shutil.which(bwrap, path=SYSTEM_PATH)
-    works = found is not None and await _bwrap_works(found)
-    return ChromiumLauncher(chromium=chromium, bwrap=found if works else None)
+    for program in bwrap_programs():
+        if await _bwrap_works(program):
+            return ChromiumLauncher(chromium=chromium, bwrap=program)
+    return ChromiumLauncher(chromium=chromium, bwrap=None)
 
 
 async def _bwrap_works(bwrap: str) -> bool:

@@ -10,8 +10,8 @@ export function Footer({ page }) {
     <span class=${connected ? "link-state on" : "link-state off"}><span class="dot"></span>${connected ? _("Connected") : _("Reconnecting…")}</span>
     ${status && html`
       <span class="model" title=${status.model.why}>${modelName(status.model)} <span class="why">${status.model.why}</span></span>
-      ${status.sandboxed === false && html`<span class="warn" title=${status.why_unsandboxed}>
-        <${Icon} name="shield" /> ${_("Not sandboxed")} <span class="why">${status.why_unsandboxed}</span>
+      ${status.sandboxed === false && html`<span class="warn" title=${status.sandbox_remedy || status.why_unsandboxed}>
+        <${Icon} name="shield" /> ${status.sandbox_remedy ? _("No sandbox: no terminal, no files") : _("Not sandboxed")} <span class="why">${status.why_unsandboxed}</span>
       </span>`}
       ${!going && html`<button type="button" class="link" data-changes onClick=${() => page.set({ dialog: { kind: "restart" } })}>${_("Restart…")}</button>`}
       ${page.viewer && html`<span title=${_("You are a viewer: you can see everything here and change nothing.")}>${_("Viewer: read-only")}</span>`}
