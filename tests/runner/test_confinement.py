@@ -15,6 +15,7 @@ from holdfast.core.ids import CallId, SessionId
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.runner.launch import PROXY_VARIABLES
 from holdfast.runner.paths import SessionPaths
+from holdfast.runner.program.confinement import ARCHITECTURES, DENIED_CALLS, filter_program
 from holdfast.runner.program.process_tree import living_descendants, start_time
 from holdfast.runner.runners import Runners
 
@@ -102,6 +103,100 @@ threading.Thread(target=print, args=("threads still start",)).start()'
     assert "unshare -1" in result.output and "threads still start" in result.output
     if platform.machine() == "x86_64":
         assert "clone -1" in result.output
+
+
+async def test_no_other_namespace_can_be_made_either(sandbox: Sandbox) -> None:
+    """Not even with the capabilities that bubblewrap gave its first process."""
+    script = """python3 -c '
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for flag in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x20000000, 0x40000000):
+    print("unshare", libc.unshare(flag), ctypes.get_errno())
+print("harmless", libc.unshare(0x400))'
+    """
+    result = await sandbox.run(CallId("c"), script, limit=60)
+    assert result.output == "unshare -1 1\n" * 7 + "harmless 0\n"
+
+
+async def test_calls_that_lead_out_of_a_sandbox_are_denied(sandbox: Sandbox) -> None:
+    """With arguments for which the kernel itself would give another error than EPERM, or none."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers in this test are those of x86_64")
+    attempts = {
+        "io_uring_setup": (425, 1, 0),
+        "add_key": (248, 0, 0),
+        "keyctl": (250, 0, -3, 1),  # the id of the session keyring
+        "request_key": (249, 0, 0),
+        "perf_event_open": (298, 0, 0, -1, -1, 0),
+        "get_mempolicy": (239, 0, 0, 0, 0, 0),
+        "move_pages": (279, 0, 0, 0, 0, 0, 0),
+        "userfaultfd": (323, 1),  # its mode for user memory alone needs no right
+        "clock_adjtime": (305, 0, 0),
+        "fsopen": (430, 0, 0),
+        "open_tree": (428, -100, 0, 0),
+        "AF_VSOCK": (41, 40, 1, 0),
+        "AF_ALG": (41, 38, 5, 0),
+        "x32 io_uring_setup": (425 | 0x40000000, 1, 0),
+    }
+    script = f"""python3 - <<'END'
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for name, call in {attempts!r}.items():
+    result = libc.syscall(*map(ctypes.c_long, call))
+    print(name, "denied" if (result, ctypes.get_errno()) == (-1, 1) else result)
+print("ptrace", libc.ptrace(0, 0, 0, 0))
+END"""
+    result = await sandbox.run(CallId("c"), script, limit=60)
+    lines = result.output.splitlines()
+    assert lines == [*(f"{name} denied" for name in attempts), "ptrace 0"], result.output
+
+
+def filtered(architecture: int, number: int, argument: int = 0) -> int:
+    """What the filter returns for a call: an interpreter of its few instructions."""
+    words = {0: number, 4: architecture, 16: argument}
+    program, at, value = filter_program(), 0, 0
+    while True:
+        code, if_so, if_not, operand = program[at]
+        at += 1
+        if code == 0x20:
+            value = words[operand]
+        elif code == 0x54:
+            value &= operand
+        elif code == 0x05:
+            at += operand
+        elif code in (0x15, 0x45):
+            holds = value == operand if code == 0x15 else bool(value & operand)
+            at += if_so if holds else if_not
+        else:
+            return operand
+
+
+@pytest.mark.parametrize("column", range(4), ids=["x86_64", "i386", "aarch64", "arm"])
+def test_the_filter_has_the_same_effect_on_every_architecture(column: int) -> None:
+    architecture, clone, unshare, new_socket, socketcall = ARCHITECTURES[column]
+    allowed, denied = 0x7FFF0000, 0x00050001
+    numbers = {calls[column] for calls in DENIED_CALLS.values()} - {None}
+    assert {filtered(architecture, number) for number in numbers if number} == {denied}
+    assert filtered(architecture, 435) == 0x00050026  # clone3: ENOSYS
+    decided = {clone, unshare, new_socket, socketcall, 435, *numbers}
+    others = [number for number in range(500) if number not in decided]
+    assert {filtered(architecture, number) for number in others} == {allowed}
+    assert filtered(architecture, clone, 0x01200011) == allowed  # fork
+    assert filtered(architecture, clone, 0x003D0F00) == allowed  # a thread
+    for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+        assert filtered(architecture, clone, flag | 17) == denied
+        assert filtered(architecture, unshare, flag) == denied
+    for family, expected in ((1, allowed), (2, allowed), (16, allowed), (38, denied), (40, denied)):
+        assert filtered(architecture, new_socket, family) == expected
+    if socketcall is not None:
+        assert filtered(architecture, socketcall, 1) == denied
+        assert filtered(architecture, socketcall, 3) == allowed
+
+
+def test_the_filter_fits_into_the_kernels_limits() -> None:
+    program = filter_program()
+    assert len(program) < 4096
+    assert max(max(if_so, if_not) for _, if_so, if_not, _ in program) < 256
 
 
 async def test_sessions_cannot_see_each_other(runners: Runners) -> None:
