@@ -14,7 +14,8 @@ TRANSITIVE_LIBRARIES = {
     *("typing_extensions", "yarl"),
 }
 # Slow modules of the standard library that only some gateways need.
-SLOW_MODULES = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
+# Not ctypes (2 ms): a start needs it to hide its memory from other processes.
+SLOW_MODULES = {"gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
 # Imported on first use: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
 LAZY_MODULES = {"holdfast.server.api.router", "holdfast.gateway.commands.table"}
 MAX_OWN_MODULES = 520

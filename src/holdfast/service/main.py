@@ -53,7 +53,7 @@ from holdfast.system.clock import IdGenerator, SystemClock
 from holdfast.system.lock import HomeInUse
 from holdfast.system.logs import RecentLog, logging_to
 from holdfast.system.paths import Paths
-from holdfast.system.runtime import loop_factory, raise_open_file_limit, tuned_gc
+from holdfast.system.runtime import loop_factory, protect_memory, raise_open_file_limit, tuned_gc
 from holdfast.system.tokens import api_token, cookie_key
 
 if TYPE_CHECKING:
@@ -339,6 +339,7 @@ def run(config: Config, launch: LaunchOptions) -> int:
 
 
 def _run_locked(config: Config, launch: LaunchOptions, signals: SignalHandlers) -> int:
+    protect_memory()
     paths, clock = Paths(config.home), SystemClock()
     token = api_token(paths, configured=config.secret("platforms.api.token"))
     redact = Redaction([*config.secrets.values(), token])

@@ -288,7 +288,6 @@ async def watch_config_files(reloader: Reloader, *, is_enabled: Callable[[], boo
 
     Runs until it is cancelled, or until it is known that files cannot be watched here."""
     await asyncio.sleep(_START_DELAY)
-    await asyncio.to_thread(import_module, "ctypes")  # slower than a message may wait
     try:
         last_read = reloader.config.fingerprint
         while True:

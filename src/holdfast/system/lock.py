@@ -271,6 +271,11 @@ def _holds_lock(pid: int, home: Path) -> bool:
         numbers = os.listdir(folder)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        # A gateway hides its descriptors (`protect_memory`), also from other processes of its user.
+        if _effective_uid(pid) != os.geteuid():
+            raise
+        return _is_listed(pid, inode=here.st_ino)
     return any(_same_file(folder / each, here) and _is_flocked(pid, each) for each in numbers)
 
 
@@ -280,6 +285,24 @@ def _same_file(link: Path, expected: os.stat_result) -> bool:
     except FileNotFoundError:
         return False  # closed meanwhile
     return (found.st_dev, found.st_ino) == (expected.st_dev, expected.st_ino)
+
+
+def _effective_uid(pid: int) -> int:
+    """Not the owner of /proc/PID, which is root for a process that hides."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("Uid:"):
+            return int(line.split()[2])
+    return -1
+
+
+def _is_listed(pid: int, *, inode: int) -> bool:
+    """Whether the kernel lists a lock of this process on a file of this number. The device is not
+    compared: some file systems list another one than `stat` reports."""
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[4] == str(pid) and fields[5].endswith(f":{inode}"):
+            return True
+    return False
 
 
 def _is_flocked(pid: int, number: str) -> bool:

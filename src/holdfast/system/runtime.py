@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # sessions).
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
 _LIBRARY = "aiohttp"
+_PR_SET_DUMPABLE = 4
 _DNS_LIBRARY = "aiodns"
 _COMPILED_LIST = "frozenlist._frozenlist"
 
@@ -96,3 +97,13 @@ def raise_open_file_limit() -> None:
     connection to the model and one to the client."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def protect_memory() -> None:
+    """The keys in the memory of this process must not get into a core dump, nor to another process
+    of its user, which could otherwise trace it or read it in /proc."""
+    import ctypes  # noqa: PLC0415 - this module is imported first
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
