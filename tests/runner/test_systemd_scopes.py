@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 from tests.support.settable_clock import SettableClock
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
+from holdfast.runner.cgroups import PROCESS_RESERVE
 from holdfast.runner.launch import RETRY_AFTER, SystemdScopes, systemd_run_prefix
+
+LIMITS = RunnerSettings(memory_mb=200, processes=50, cpus=1.5)
 
 
 @pytest.fixture
@@ -43,10 +47,25 @@ def test_a_configured_bus_is_used_and_not_passed_on(path: str, tmp_path: Path) -
     environ = {"PATH": path, "XDG_RUNTIME_DIR": "/run/x", "DBUS_SESSION_BUS_ADDRESS": "unix:y"}
     asked = systemd_run_prefix(environ, user_unit=True, uid=1000)
     assert {"XDG_RUNTIME_DIR=/run/x", "DBUS_SESSION_BUS_ADDRESS=unix:y"} <= set(asked)
-    wrapper = SystemdScopes(tmp_path, asked, clock=SettableClock()).wrapper(SessionId("s_1"))
+    scopes = SystemdScopes(tmp_path, asked, clock=SettableClock())
+    wrapper = scopes.wrapper(SessionId("s_1"), LIMITS)
     inside = wrapper[wrapper.index("--") + 1 :]
     assert inside[0] == "/usr/bin/env"
     assert {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} == set(inside[2::2])
+
+
+def test_a_scope_has_the_limits_of_a_session(path: str, tmp_path: Path) -> None:
+    asked = systemd_run_prefix({"PATH": path}, user_unit=True, uid=1000)
+    wrapper = SystemdScopes(tmp_path, asked, clock=SettableClock()).wrapper(
+        SessionId("s_1"), LIMITS
+    )
+    limits = {word for word in wrapper[: wrapper.index("--")] if word.startswith("--property=")}
+    assert limits == {
+        "--property=MemoryMax=200M",
+        "--property=MemorySwapMax=0",
+        f"--property=TasksMax={50 + PROCESS_RESERVE}",
+        "--property=CPUQuota=150%",
+    }
 
 
 def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
@@ -58,7 +77,7 @@ def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
     names = set()
     for session in ("s_1", "s_2", "s_1", "an odd/name %i"):
         clock.at += 0.01
-        (name,) = [w for w in scopes.wrapper(SessionId(session)) if w.startswith("--unit=")]
+        (name,) = [w for w in scopes.wrapper(SessionId(session), LIMITS) if w.startswith("--unit=")]
         assert (
             name.replace("--unit=holdfast-runner-", "").replace("-", "").replace("_", "").isalnum()
         )
@@ -76,9 +95,9 @@ def test_a_systemd_that_failed_is_not_asked_again_for_a_while(
     )
     scopes.report_failure("no bus")
     assert "kills it with all its processes" in caplog.text
-    assert scopes.wrapper(SessionId("s_1")) == []
+    assert scopes.wrapper(SessionId("s_1"), LIMITS) == []
     clock.at += RETRY_AFTER
-    assert scopes.wrapper(SessionId("s_1")) != []
+    assert scopes.wrapper(SessionId("s_1"), LIMITS) != []
 
 
 def test_a_missing_systemd_run_is_reported_once(
@@ -87,5 +106,5 @@ def test_a_missing_systemd_run_is_reported_once(
     scopes = SystemdScopes(
         tmp_path, systemd_run_prefix({"PATH": ""}, user_unit=True, uid=1), clock=SettableClock()
     )
-    assert scopes.wrapper(SessionId("s_1")) == scopes.wrapper(SessionId("s_2")) == []
+    assert [scopes.wrapper(SessionId(name), LIMITS) for name in ("s_1", "s_2")] == [[], []]
     assert caplog.text.count("not installed") == 1

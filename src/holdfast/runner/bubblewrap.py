@@ -17,6 +17,7 @@ from holdfast.core.config.settings import NetworkMode, RunnerSettings, SandboxMo
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.text.translation import N_
+from holdfast.runner.cgroups import Cgroups, find_cgroups
 from holdfast.runner.paths import SessionPaths
 from holdfast.system.bubblewrap import SYSTEM_PATH, bwrap_programs, sandbox_remedy
 
@@ -71,6 +72,7 @@ class ConfinementPlan(msgspec.Struct, frozen=True, kw_only=True):
     program: Path = Path()
     unconfined: bool = False  # commands may run without a sandbox, because the owner set that
     why_unsandboxed: str = ""
+    cgroups: Cgroups = Cgroups()
     remedy: str = ""  # where no command may run: what to do (a text to translate)
     internet: str | None = None  # the program behind `network = "internet"`; None: another network
 
@@ -121,7 +123,7 @@ def make_plan(
     of the bubblewraps that works is used; `programs` None: those of this machine."""
     plan = _python_plan(system_python)
     program = install_program(runs, plan.python)
-    plan = msgspec.structs.replace(plan, program=program)
+    plan = msgspec.structs.replace(plan, program=program, cgroups=find_cgroups())
     if settings.sandbox is SandboxMode.OFF:
         return _unconfined_plan(plan, settings)
     found = bwrap_programs() if programs is None else programs

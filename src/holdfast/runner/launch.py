@@ -29,6 +29,7 @@ from holdfast.runner.bubblewrap import (
     session_bwrap_arguments,
     session_uid,
 )
+from holdfast.runner.cgroups import enter_command, scope_properties
 from holdfast.runner.paths import RunnerLabel, SessionPaths, bind_socket
 from holdfast.system.bubblewrap import SYSTEM_PATH
 
@@ -62,8 +63,9 @@ class SystemdScopes:
         self._prefix, self._clock = prefix, clock
         self._failed_at: float | None = None
 
-    def wrapper(self, session_id: SessionId) -> list[str]:
-        """The arguments before a runner's command line; []: it has failed recently."""
+    def wrapper(self, session_id: SessionId, settings: RunnerSettings) -> list[str]:
+        """The arguments before a runner's command line, with the limits of a session; []: it has
+        failed recently."""
         failed = self._failed_at
         if failed is not None and self._clock.monotonic() - failed < RETRY_AFTER:
             return []
@@ -75,7 +77,8 @@ class SystemdScopes:
         moment = f"{self._clock.now() * 1000:.0f}"
         unit = f"--unit={SCOPE_NAME}-{self._home_digest}-{name}-{moment}"
         unset = [word for name in _BUS_VARIABLES for word in ("-u", name)]
-        return [*self._prefix, unit, "--", "/usr/bin/env", *unset]
+        limits = scope_properties(settings)
+        return [*self._prefix, unit, *limits, "--", "/usr/bin/env", *unset]
 
     def report_failure(self, why: str) -> None:
         """Log that a runner had to start without a scope, and the consequence."""
@@ -143,15 +146,21 @@ def launch_runner(
     settings: RunnerSettings,
     *,
     wrapper: Sequence[str] = (),
+    cgroups: Sequence[str] = (),
 ) -> int:
-    """Start a runner, wait until it listens, and return the outer pid. Blocks."""
+    """Start a runner, in these cgroups, wait until it listens, and return the outer pid. Blocks."""
     user = None
     if plan.sandboxed and os.geteuid() == 0:
         user = session_uid(paths.session_id, Path("/proc/self/uid_map").read_text())
     paths.create(owner=user)
-    network = settings.network if plan.sandboxed else NetworkMode.HOST
-    label = RunnerLabel(session_id=paths.session_id, sandboxed=plan.sandboxed, network=network)
+    label = RunnerLabel(
+        session_id=paths.session_id,
+        sandboxed=plan.sandboxed,
+        network=settings.network if plan.sandboxed else NetworkMode.HOST,
+        cgroups=tuple(cgroups),
+    )
     paths.label.write_bytes(msgspec.json.encode(label))
+    wrapper = [*wrapper, *enter_command(cgroups)]
     listener = bind_socket(paths.socket)
     ready_read, ready_write = os.pipe()
     # Passed as a descriptor, so that `ps` inside the sandbox stays readable.
@@ -206,6 +215,7 @@ def _runner_config(
         "output_bytes": settings.output_kb * 1024,
         "idle_timeout": settings.idle_timeout,
         "workspace_bytes": settings.workspace_mb * MB,
+        "workspace_files": settings.workspace_files,
         "limits": {
             # Without a sandbox the kernel would count all processes of this user.
             "processes": settings.processes if plan.sandboxed else None,

@@ -32,6 +32,7 @@ class RunnerLabel(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     sandboxed: bool
     network: str = NetworkMode.HOST  # which it has; older runners have no other
+    cgroups: tuple[str, ...] = ()  # of this runner alone
 
 
 class SessionPaths(msgspec.Struct, frozen=True):

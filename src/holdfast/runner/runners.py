@@ -21,6 +21,7 @@ from holdfast.core.ports.runtime import Clock
 from holdfast.core.ports.sandbox import Sandbox
 from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.runner.bubblewrap import ConfinementPlan, SandboxProbe
+from holdfast.runner.cgroups import remove_cgroups, runner_cgroup
 from holdfast.runner.client import RunnerConnection, RunnerConnectionLost, SessionSandbox
 from holdfast.runner.launch import SystemdScopes, launch_runner
 from holdfast.runner.paths import (
@@ -333,16 +334,31 @@ class Runners:
 
     def _launch(self, paths: SessionPaths, plan: ConfinementPlan) -> int:
         """In a scope of its own if possible; a runner without one is better than none."""
-        wrapper = self._scopes.wrapper(paths.session_id) if self._scopes is not None else []
+        scopes = self._scopes
+        wrapper = [] if scopes is None else scopes.wrapper(paths.session_id, self._settings)
+        if scopes is None or not wrapper:
+            return self._launch_in_cgroup(paths, plan)
         try:
             return launch_runner(paths, plan, self._settings, wrapper=wrapper)
         except RunnerError as error:
-            if not wrapper or self._scopes is None:
-                raise
-            outer = launch_runner(paths, plan, self._settings)
+            outer = self._launch_in_cgroup(paths, plan)
             # Only now it is known that the scope was the reason.
-            self._scopes.report_failure(str(error))
+            scopes.report_failure(str(error))
             return outer
+
+    def _launch_in_cgroup(self, paths: SessionPaths, plan: ConfinementPlan) -> int:
+        name = runner_cgroup(self._home, paths.session_id, moment=self._clock.now())
+        try:
+            cgroups = plan.cgroups.create(name, self._settings)
+        except OSError as error:
+            raise RunnerError(
+                "the limits of the session could not be set: {error}", error=error
+            ) from None
+        try:
+            return launch_runner(paths, plan, self._settings, cgroups=cgroups)
+        except BaseException:
+            remove_cgroups(cgroups)
+            raise
 
     async def _connect(
         self, session_id: SessionId, *, outer_pid: int = 0, known: RunnerRow | None = None
@@ -367,7 +383,7 @@ class Runners:
         )
         await self._open_network(paths, label)
         connection = await RunnerConnection.open(
-            sock, on_lost=lambda: self._on_connection_lost(session_id)
+            sock, on_lost=lambda: self._on_connection_lost(session_id, label.cgroups)
         )
         if known is not None and (known.pid, known.start_time) == (pid, started):
             return _LiveRunner(connection, known)
@@ -418,9 +434,13 @@ class Runners:
             # The end is reported before we return: it must not be taken for that of a new runner.
             await live.connection.closed.wait()
             await self._finish_background_tasks()
-        self._paths(session_id).socket.unlink(missing_ok=True)
+        paths = self._paths(session_id)
+        paths.socket.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            # Also those of a runner that ended while no gateway ran.
+            await asyncio.to_thread(remove_cgroups, paths.read_label().cgroups)
 
-    def _on_connection_lost(self, session_id: SessionId) -> None:
+    def _on_connection_lost(self, session_id: SessionId, cgroups: Sequence[str]) -> None:
         opening = self._connecting.get(session_id)
         if opening is not None and opening.done() and not _is_live(opening):
             del self._connecting[session_id]
@@ -428,6 +448,8 @@ class Runners:
         if self._proxy is not None and opening is None:
             self._run_in_background(self._proxy.close_session(session_id))
         self._run_in_background(self._report_ended(session_id))
+        if cgroups:
+            self._run_in_background(asyncio.to_thread(remove_cgroups, cgroups))
 
     async def _report_ended(self, session_id: SessionId) -> None:
         try:

@@ -10,7 +10,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from holdfast.core.config.settings import (
 from holdfast.core.text.locale_format import format_duration, format_size
 from holdfast.core.text.translation import N_, _, _n
 from holdfast.runner.bubblewrap import NetworkUnavailable, make_plan
+from holdfast.runner.launch import systemd_run_prefix
 from holdfast.server.local.control_client import GatewayDown, read_status
 from holdfast.server.local.status_client import read_status_report
 from holdfast.server.status.problems import disk_problem_level
@@ -239,11 +240,12 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
             remedy=_(_PASTA_REMEDY),
         )
         return
-    if plan.bwrap is not None:
-        yield ok_finding(
-            _("Commands run in a sandbox: {program} was tested and works.").format(
-                program=plan.bwrap
-            )
+    if not plan.runs_commands:
+        yield HealthFinding(
+            level=FindingLevel.PROBLEM,
+            what=_("No sandbox: {reason}.").format(reason=_(plan.why_unsandboxed)),
+            why=_("Agents have no terminal, processes and files."),
+            remedy=_(plan.remedy),
         )
         return
     if plan.unconfined:
@@ -255,12 +257,34 @@ def check_sandbox(examined: ExaminedHome) -> Iterable[HealthFinding]:
             why=_("They can read and change everything that the gateway can, including its keys."),
             remedy=_("Remove `sandbox` from [runner]."),
         )
-        return
-    yield HealthFinding(
-        level=FindingLevel.PROBLEM,
-        what=_("No sandbox: {reason}.").format(reason=_(plan.why_unsandboxed)),
-        why=_("Agents have no terminal, processes and files."),
-        remedy=_(plan.remedy),
+    else:
+        yield ok_finding(
+            _("Commands run in a sandbox: {program} was tested and works.").format(
+                program=plan.bwrap
+            )
+        )
+    yield _limits_finding(examined, controllers=plan.cgroups.controllers)
+
+
+def _limits_finding(examined: ExaminedHome, *, controllers: Collection[str]) -> HealthFinding:
+    """Whether something limits a session as a whole: a cgroup, or a scope where systemd starts the
+    gateway."""
+    if "memory" in controllers:
+        names = ", ".join(sorted(controllers))
+        return ok_finding(_("Cgroups limit each session ({names}).").format(names=names))
+    environ = process_environment()
+    backends = supervisor_backends(environ, user_id=os.getuid())
+    unit = backends.find_unit(examined.home, default_home=default_home(environ))
+    if unit is not None and systemd_run_prefix(environ, user_unit=True, uid=os.getuid()):
+        return ok_finding(_("Systemd limits each session with a scope."))
+    return HealthFinding(
+        level=FindingLevel.WARNING,
+        what=_("Shared memory of commands has no limit."),
+        why=_(
+            "No cgroup can be created here, so `runner.memory_mb` limits each process, and memory "
+            "that processes share belongs to none of them."
+        ),
+        remedy=_("Let systemd start the gateway: `holdfast gateway install`."),
     )
 
 

@@ -238,8 +238,10 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     output_kb: Count = 32
     memory_mb: Count = 4096
     processes: Count = 256
+    cpus: Annotated[float, msgspec.Meta(ge=0)] = 0  # of a session; 0: no limit
     file_mb: Count = 2048
     workspace_mb: Count = 10240
+    workspace_files: Count = 250_000
     idle_timeout: Seconds = 3600
 
 

@@ -136,6 +136,7 @@ class CommandProcess:
         self.kill_reason = ""  # why it was killed: timed_out, cancelled, quota
         self._timers: list[Timer] = []
         self._written_bytes = 0
+        self._computed_seconds = 0.0
         self.pid = fork_supervisor(
             argv, cwd=cwd, env=env, stdin=stdin, output=output, limits=limits
         )
@@ -158,6 +159,12 @@ class CommandProcess:
         total = sum(_written_by(pid) for pid in process_tree.living_descendants(self.pid))
         new_bytes, self._written_bytes = total - self._written_bytes, total
         return max(0, new_bytes)
+
+    def computed_since(self) -> float:
+        """Seconds of CPU that its processes have used since the last call."""
+        total = process_tree.resource_usage([self.pid])[self.pid].cpu
+        new_seconds, self._computed_seconds = total - self._computed_seconds, total
+        return max(0.0, new_seconds)
 
     def _kill_supervisor(self) -> None:
         process_tree.kill_descendants(self.pid)

@@ -322,7 +322,8 @@ class FileWorker:
         self._fork(request, call_id, {**frame, **work})
 
     def _check_space(self, frame: Mapping[str, Any]) -> None:
-        if self._quota.free_bytes() < len(str(frame.get("text") or frame.get("new") or "")):
+        free = self._quota.free()
+        if free.files < 1 or free.size < len(str(frame.get("text") or frame.get("new") or "")):
             raise RunnerRefusal("the workspace is full: delete something first")
 
     def _fork(self, request: RunnerRequest, call_id: str | None, frame: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from .event_loop import EventLoop
 from .files import FILE_OPERATIONS, FileWorker
 from .processes import Processes
 from .protocol import ClientConnection, Frame, RunnerRefusal, RunnerRequest
-from .quota import DiskQuota
+from .quota import DiskQuota, DiskUse
 from .shell import ShellTerminals
 from .spool import Spool
 
@@ -43,7 +43,7 @@ class RunnerServer:
         # Its gateway may be slow to connect: it is not idle before its first use.
         self._last_used = time.monotonic() + max(0.0, UNCLAIMED_TIMEOUT - self._idle_timeout)
         self._quota = DiskQuota(
-            int(config["workspace_bytes"]),
+            DiskUse(int(config["workspace_bytes"]), int(config["workspace_files"])),
             folders=(config["workspace"], config["spool"]),
             loop=loop,
             processes=lambda: list(self._processes),
