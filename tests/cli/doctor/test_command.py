@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 from tests.cli.stored_turn import store_answered_turn
 from tests.faults.backup_homes import leave_in_wal
-from tests.support.command_line import Cli, CliGateway
+from tests.support.command_line import HOLDFAST, Cli, CliGateway, environment
 
 from holdfast.cli.doctor.checks import CHECKS
+from holdfast.runner.cgroups import find_cgroups
 from holdfast.system import exit_codes
 from holdfast.system.paths import Paths
 
@@ -186,3 +188,37 @@ def test_a_finding_of_several_lines_is_indented_under_its_first(cli: Cli, paths:
     last = next(n for n, line in enumerate(lines) if n > first and line.startswith("    why:"))
     assert last > first + 1, "this finding has several lines"
     assert all(line.startswith(" " * 15) or not line for line in lines[first + 1 : last])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+def test_tools_that_cannot_run_are_a_problem_with_a_remedy(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
+    (found,) = findings(cli("doctor", "--json", "--skip", "model"), "sandbox")
+    assert found["level"] == "problem"
+    assert found["why"] == "Agents have no terminal, processes and files."
+    assert "sandbox_off_as_root = true" in found["remedy"]
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_shared_memory_without_a_limit_is_reported(
+    tmp_path: Path, paths: Paths, mounted: bool
+) -> None:
+    """In a mount namespace of its own, a machine has no cgroups."""
+    if os.geteuid() or "memory" not in find_cgroups().controllers:
+        pytest.skip("needs root and cgroups")
+    hide = "umount -a -t cgroup; umount -a -t cgroup2; mount -t tmpfs none /sys/fs/cgroup; "
+    script = f'{"" if mounted else hide}exec "$@"'
+    command = [HOLDFAST, "doctor", "--json", "--skip", "model"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    last = findings(done, "sandbox")[-1]
+    if mounted:
+        assert (last["level"], "memory" in last["what"]) == ("ok", True)
+    else:
+        assert last["what"] == "Shared memory of commands has no limit."
+        assert (last["level"], "gateway install" in last["remedy"]) == ("warning", True)
