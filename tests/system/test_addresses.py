@@ -78,8 +78,11 @@ def test_the_public_addresses_of_this_machine_are_not_external(
 def test_a_page_of_this_machine_is_not_fetched_over_its_public_address() -> None:
     """The attack: a service that listens on all addresses, asked for at a public one of them."""
     ran = in_namespace("""
-        from holdfast.core.turns.tool import ToolFailed
+        from holdfast.core.turns.tool import ToolContext, ToolFailed
+        from holdfast.system.egress import EgressPolicy
         from holdfast.tools.fetch import FetchTool
+
+        context = ToolContext(session_id="s", principal="u", call_id="c", sandbox=None)
 
         async def attack():
             seen = []
@@ -93,15 +96,18 @@ def test_a_page_of_this_machine_is_not_fetched_over_its_public_address() -> None
             listener = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
             await web.SockSite(runner, listener).start()
             port = listener.getsockname()[1]
-            everything = FetchTool(is_allowed=lambda address: True)
+            open_policy = EgressPolicy(is_allowed=lambda address: True)
+            everything = FetchTool(lambda: open_policy)
             hosts = (V4, "[" + V6 + "]", "[" + mapped + "]")
             for host in hosts:
                 url = f"http://{host}:{port}/"
-                assert "secret" in (await everything.run(None, {"url": url})).text
+                assert "secret" in (await everything.run(context, {"url": url})).text
             assert len(seen) == len(hosts), "the page can be reached without the policy"
             for host in hosts:
                 try:
-                    await FetchTool().run(None, {"url": f"http://{host}:{port}/"})
+                    await FetchTool(EgressPolicy).run(
+                        context, {"url": f"http://{host}:{port}/"}
+                    )
                 except ToolFailed as error:
                     assert "private address" in str(error), error
                 else:
