@@ -97,7 +97,7 @@ class ObeyingConversation:
                 await asyncio.sleep(0.002)
         await harness.accept("/deny", chat=self._chat)
         await harness.end_of(accepted)
-        return questions[-1].why
+        return "\n".join(match.why for match in questions[-1].matches)
 
     def _carry(self, injection: Injection) -> dict[str, Any]:
         """The message that brings the content; a page is read by a first call."""

@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from tests.support.approvals import ApprovalHarness
+from tests.support.gateway_harness import NoRunners
 
 from holdfast.core.config.settings import SendSettings
-from holdfast.core.ids import CallId
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import CallId, SessionId
 from holdfast.core.messages.transcript import ToolCall
 from holdfast.core.net import IpAddress
 from holdfast.core.people.approval import Approval
+from holdfast.core.ports.sandbox import FileText
 from holdfast.core.ports.store_queries import ListApprovals
 from holdfast.core.turns.tool import Arguments, ToolContext, ToolOutput
 from holdfast.system.egress import EgressPolicy
@@ -36,6 +39,18 @@ class RecordingTerminal(TerminalTool):
         self.commands.append(str(arguments["command"]))
         effect = self.effect(arguments)
         return ToolOutput(text="output", sources=("command output",) if effect else ())
+
+
+class EmptyWorkspace:
+    """A sandbox without files: the judge of commands finds no script in it."""
+
+    async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText:
+        raise RunnerError("{path} does not exist", path=path)
+
+
+class EmptyWorkspaces(NoRunners):
+    def sandbox(self, session_id: SessionId, *, shell: str = "") -> Any:
+        return EmptyWorkspace()
 
 
 class Site:
@@ -87,6 +102,7 @@ class InjectionHarness(ApprovalHarness):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self.runners = EmptyWorkspaces()
         self.with_notes = True
         self.terminal = RecordingTerminal()
         self.extra_tools = [
