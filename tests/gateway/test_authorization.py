@@ -194,7 +194,13 @@ async def test_an_approval_is_answered_by_those_it_names_and_by_operators(
     assert allowed is (role is Role.OPERATOR or (named and role is Role.USER))
 
 
-MIN_ROLE = {Action.TALK: Role.USER, Action.COMMAND: Role.USER, Action.OPERATE: Role.OPERATOR}
+MIN_ROLE = {
+    Action.TALK: Role.USER,
+    Action.COMMAND: Role.USER,
+    Action.OPERATE: Role.OPERATOR,
+    Action.READ: Role.OPERATOR,
+    Action.MANAGE: Role.OPERATOR,
+}
 _ORDER = list(Role)
 
 

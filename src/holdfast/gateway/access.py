@@ -119,6 +119,9 @@ def principal_of(source: Source) -> Principal:
     return Principal(id=PrincipalId(name), authenticated=authenticated)
 
 
+_FOR_OPERATORS = (Action.OPERATE, Action.READ, Action.MANAGE)
+
+
 class AccessPolicy:
     """Owns who is allowed by the current configuration; `paired` are the paired users, `clients`
     the holders of tokens. A check is a lookup in a few sets, because every message needs one."""
@@ -186,7 +189,7 @@ class AccessPolicy:
         role = self.role(principal, _source_of(resource))
         if role is Role.OPERATOR:
             return True
-        if role is Role.UNKNOWN or action is Action.OPERATE:
+        if role is Role.UNKNOWN or action in _FOR_OPERATORS:
             return False
         own = owned is not None and principal.id in owned.owners
         return own or action is not Action.DECIDE

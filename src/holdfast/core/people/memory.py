@@ -34,8 +34,8 @@ def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
     """The owner of a session's memory: its person where only that person reads the answers, and
     the place elsewhere. In a group, that is the group, or what it is to one person of it if each
     has a session of their own: the others read the answers all the same."""
-    platform, _, kind, _ = parse_route(route)
-    if platform not in OWNER_PLATFORMS and kind is not ChatType.DM:
+    platform = parse_route(route)[0]
+    if is_place(route):
         return OwnerId(f"place:{_encode_bounded(route)}")
     if is_client_principal(principal):  # its notes are its own, also in a session of the owner
         return OwnerId(f"person:{_encode_bounded(principal)}")
@@ -43,6 +43,12 @@ def memory_owner(route: SessionKey, principal: PrincipalId) -> OwnerId:
     if platform in OWNER_PLATFORMS or is_owner_principal(principal):
         return OwnerId("person:owner")
     return OwnerId(f"person:{_encode_bounded(principal)}")
+
+
+def is_place(route: SessionKey) -> bool:
+    """Whether others than the person of the session read its answers."""
+    platform, _, kind, _ = parse_route(route)
+    return platform not in OWNER_PLATFORMS and kind is not ChatType.DM
 
 
 def assigned_memory_owner(row: InboxRow) -> OwnerId | None:

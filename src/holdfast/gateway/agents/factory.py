@@ -20,6 +20,7 @@ from holdfast.core.config.settings import Settings
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.messages.inbox import InboxRow
 from holdfast.core.messages.source import is_shared
+from holdfast.core.people.memory import is_place
 from holdfast.core.ports.runtime import Clock, ModelClient
 from holdfast.core.ports.store import StoreReader
 from holdfast.core.ports.store_queries import GetContext, GetSession
@@ -132,6 +133,16 @@ class AgentFactory:
             kept = kept_fingerprint(
                 row.prompt_fingerprint, row.prompt, fingerprint=fingerprint, request=instructions
             )
+            if kept is None and not is_place(row.route):
+                earlier = prompt_fingerprint(
+                    toolbox=toolbox,
+                    instructions=settings.instructions,
+                    identity=profile.identity,
+                    version=1,
+                )
+                kept = kept_fingerprint(
+                    row.prompt_fingerprint, row.prompt, fingerprint=earlier, request=instructions
+                )
         if row is not None and kept is not None:
             prompt, fingerprint = row.prompt, kept
         else:
