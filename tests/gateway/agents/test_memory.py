@@ -24,6 +24,7 @@ from holdfast.core.people.memory import MemoryHook, MemorySubject, OwnerId
 from holdfast.core.ports.command import Command
 from holdfast.core.ports.store_commands import ClaimMemoryTurn
 from holdfast.core.ports.store_queries import GetMemoryOwner, ListSessions, ListUnsyncedTurns
+from holdfast.core.retry import RetryPolicy
 from holdfast.core.secrets import Secret
 from holdfast.core.turns.model import ModelFailed, ModelFault
 from holdfast.core.turns.stop import StopKind
@@ -38,6 +39,7 @@ SHORT_LIMITS = ProviderLimits(
     on_pre_compact=0.05,
     shutdown=0.05,
 )
+WITHOUT_PAUSES = ProviderLimits(pauses=RetryPolicy(first=0, longest=0))
 
 
 @pytest.fixture
@@ -525,3 +527,40 @@ async def test_a_stop_right_after_new_does_not_lose_the_session_end(
     await harness.stop()
     assert provider.calls_to("on_session_end") == [(old,)]
     assert provider.calls[-1] == ("shutdown",)
+
+
+async def test_ends_that_a_provider_missed_are_reported_once_it_is_initialised(
+    harness: GatewayHarness, provider: RecordingMemoryProvider, until: Until
+) -> None:
+    """C5: the end that the last process could not report, and one while it was not ready."""
+    await ask(harness, "hello", "hi", chat="old")
+    old = await session_of(harness, "old")
+    provider.faults["on_session_end"] = "raise"
+    await harness.stop()
+    provider.faults = {"initialise": "raise"}
+    harness.memory_limits = WITHOUT_PAUSES
+    await harness.start()
+    await ask(harness, "hello", "hi", chat="new")
+    new = await session_of(harness, "new")
+    await ask(harness, "/new", chat="new")
+    await harness.gateway.memory.join()
+    assert provider.ended == []
+    provider.faults = {}
+    await ask(harness, "hello", "hi", chat="third")
+    await until(lambda: len(provider.ended) == 2)
+    assert sorted(provider.ended) == sorted([old, new])
+
+
+async def test_a_provider_that_wants_ends_only_is_initialised_later_too(
+    harness: GatewayHarness, until: Until
+) -> None:
+    await harness.stop()
+    provider = RecordingMemoryProvider(wants=frozenset({MemoryHook.ON_SESSION_END}))
+    provider.faults["initialise"] = "raise"
+    harness.memory, harness.memory_limits = [provider], WITHOUT_PAUSES
+    await harness.start()
+    provider.faults = {}
+    await ask(harness, "hello", "hi")
+    ended = await session_of(harness)
+    await ask(harness, "/new")
+    await until(lambda: provider.ended == [ended])

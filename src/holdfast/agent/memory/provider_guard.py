@@ -127,11 +127,21 @@ class ProviderGuard:
     """Owns the state of one provider (ready, paused, failed), its queue and its running calls. It
     calls only the hooks that the provider wants, each with a time limit."""
 
-    def __init__(self, provider: MemoryProvider, *, clock: Clock, limits: ProviderLimits) -> None:
+    def __init__(
+        self,
+        provider: MemoryProvider,
+        *,
+        clock: Clock,
+        limits: ProviderLimits,
+        on_late_ready: Callable[["ProviderGuard"], Awaitable[None]] | None = None,
+    ) -> None:
+        """`on_late_ready` is called when a repeated attempt to initialise the provider has
+        succeeded. It must not raise."""
         self.name = provider.name
         self.provider = provider
         self._clock = clock
         self._limits = limits
+        self._on_late_ready = on_late_ready
         self._queue = KeyedTaskQueue(f"memory provider {provider.name}")
         self._running: set[asyncio.Task[Any]] = set()
         self._ready = False
@@ -173,11 +183,13 @@ class ProviderGuard:
     ) -> bool:
         """Notify the provider now. Returns whether its hook has returned. The end of a session is
         reported even while the provider is paused: no caller waits for it, and otherwise only the
-        next start reports it. A notification that must not be repeated is claimed right before it
-        is sent, and not while the provider is paused."""
+        next start reports it. It needs an initialised provider. A notification that must not be
+        repeated is claimed right before it is sent, and not while the provider is
+        paused."""
         if not self.wants(hook):
             return False
-        callable_now = self._ready if hook is MemoryHook.ON_SESSION_END else self._is_available()
+        available = self._is_available()  # called for each hook: it repeats a failed initialise
+        callable_now = self._ready if hook is MemoryHook.ON_SESSION_END else available
         if not callable_now or (claim is not None and not await claim()):
             return False
         return await self._attempt(hook, call, self._limit(hook)) is not None
@@ -221,6 +233,8 @@ class ProviderGuard:
     async def _retry_initialise(self) -> None:
         if not self._ready and self._clock.monotonic() >= self._paused_until:
             await self.initialise()
+            if self._ready and self._on_late_ready is not None:
+                await self._on_late_ready(self)
 
     async def _attempt(
         self, what: str, call: Callable[[], Awaitable[T]], seconds: float

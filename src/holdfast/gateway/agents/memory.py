@@ -66,11 +66,15 @@ class MemoryManager:
         redact: Redaction,
         limits: ProviderLimits,
     ) -> None:
-        self._providers = [ProviderGuard(p, clock=clock, limits=limits) for p in providers]
+        self._providers = [
+            ProviderGuard(p, clock=clock, limits=limits, on_late_ready=self._report_unreported)
+            for p in providers
+        ]
         self._hooks = {hook for p in self._providers for hook in MemoryHook if p.wants(hook)}
         self.notes = notes
         self._store = store
         self._redact = redact
+        self._reports: dict[tuple[str, str], asyncio.Future[None]] = {}  # by provider and end id
 
     @property
     def provider_names(self) -> list[str]:
@@ -90,9 +94,7 @@ class MemoryManager:
             if one.wants(MemoryHook.SYNC_TURN):
                 for turn in await self._store.read(ListUnsyncedTurns(provider=one.name)):
                     self._sync_later(one, turn)
-            if one.wants(MemoryHook.ON_SESSION_END):
-                for end in await self._store.read(ListUnreportedEnds(provider=one.name)):
-                    self._report_later(one, end)
+            await self._queue_unreported(one)
 
     def enable_session(self, session_id: SessionId, row: InboxRow) -> None:
         """Record that the session has an agent, so that providers are notified of its end. The
@@ -255,9 +257,40 @@ class MemoryManager:
             return []
         return [self._report_later(one, end) for one in self._providers if one.name in names]
 
+    async def _queue_unreported(self, provider: ProviderGuard) -> None:
+        """Report the ends that this provider has not processed, in the background."""
+        if provider.wants(MemoryHook.ON_SESSION_END):
+            for end in await self._store.read(ListUnreportedEnds(provider=provider.name)):
+                self._report_later(provider, end)
+
+    async def _report_unreported(self, provider: ProviderGuard) -> None:
+        """C5: a provider that is initialised late gets the ends that it has missed."""
+        try:
+            await self._queue_unreported(provider)
+        except StoreError as error:
+            log.warning(
+                "Could not read which ends of sessions %s has missed: %s; the next start reports "
+                "them",
+                provider.name,
+                error,
+                extra={"action": "memory_not_notified"},
+            )
+
     def _report_later(self, provider: ProviderGuard, end: SessionEnd) -> asyncio.Future[None]:
-        """Report an end after the pending notifications of its session's turns."""
-        return provider.queue_task(end.session_id, partial(self._report_now, provider, end))
+        """Report an end after the pending notifications of its session's turns. An end whose report
+        is queued or runs is not queued again."""
+        key = (provider.name, end.end_id)
+        queued = self._reports.get(key)
+        if queued is None or queued.done():  # done: it was dropped
+            report = partial(self._report_queued, provider, end)
+            queued = self._reports[key] = provider.queue_task(end.session_id, report)
+        return queued
+
+    async def _report_queued(self, provider: ProviderGuard, end: SessionEnd) -> None:
+        try:
+            await self._report_now(provider, end)
+        finally:
+            del self._reports[provider.name, end.end_id]
 
     async def _report_now(self, provider: ProviderGuard, end: SessionEnd) -> None:
         if not self.notes.is_off(end.owner):
