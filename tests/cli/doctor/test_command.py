@@ -170,6 +170,30 @@ def test_the_doctor_queries_a_running_gateway_without_disturbing_it(
     assert cli("status", **shared_gateway.environ).returncode == exit_codes.OK
 
 
+def test_accounts_that_are_paused_or_not_connected_yet_are_named(tmp_path: Path, cli: Cli) -> None:
+    gateway = CliGateway(tmp_path)
+    gateway.configure(
+        '[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\nsandbox_off_as_root = true\n'
+        '[platforms.simulated]\nbase_url = "http://127.0.0.1:1"\ntoken = "env:BOT"\n'
+        'allow = ["ann"]\n[platforms.simulated.accounts.work]\n'
+        'base_url = "http://127.0.0.1:1"\ntoken = "env:OTHER_BOT"\n'
+    )
+    (gateway.home / ".env").write_text("BOT=one-token-or-so\nOTHER_BOT=another-token\n")
+    (gateway.home / ".env").chmod(0o600)
+    gateway.start()
+    try:
+        paused = cli("platforms", "pause", "simulated:work", **gateway.environ)
+        assert paused.returncode == exit_codes.OK, paused.stderr
+        looked = cli("doctor", "--json", *QUICK, **gateway.environ)
+    finally:
+        gateway.stop()
+    assert {each["what"] for each in findings(looked, "gateway")} == {
+        "No account, job or delivery has a problem.",
+        "simulated:default is not connected yet.",
+        "simulated:work is paused.",
+    }
+
+
 def test_a_missing_home_is_not_created(cli: Cli, tmp_path: Path) -> None:
     shown = cli("doctor")
     assert shown.returncode == exit_codes.OK and "nothing to check yet" in shown.stdout

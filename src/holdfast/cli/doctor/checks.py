@@ -32,6 +32,8 @@ from holdfast.core.config.settings import (
     GatewaySettings,
     RunnerSettings,
 )
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.status import StatusReport
 from holdfast.core.text.locale_format import format_duration, format_size
 from holdfast.core.text.translation import N_, _, _n
 from holdfast.runner.bubblewrap import NetworkUnavailable, make_plan
@@ -153,7 +155,20 @@ def check_gateway(examined: ExaminedHome) -> Iterable[HealthFinding]:
     problems = [each for each in report.problems if each.code not in _CHECKED_ELSEWHERE]
     yield from map(problem_finding, problems)
     if not problems:
-        yield ok_finding(_("Every account is connected, and no job or delivery has failed."))
+        yield ok_finding(_("No account, job or delivery has a problem."))
+        yield from _unconnected_accounts(report)
+
+
+def _unconnected_accounts(report: StatusReport) -> Iterator[HealthFinding]:
+    """The accounts that are not connected although that is no problem: paused by a person, or not
+    connected yet shortly after the start."""
+    now = report.started_at + report.uptime - report.snapshot_age
+    for each in report.snapshot.platforms:
+        account = f"{each.name}:{each.account}"
+        if each.state is AccountState.PAUSED:
+            yield ok_finding(_("{account} is paused.").format(account=account))
+        elif not each.connected(now):
+            yield ok_finding(_("{account} is not connected yet.").format(account=account))
 
 
 def check_leftovers(examined: ExaminedHome) -> Iterable[HealthFinding]:
