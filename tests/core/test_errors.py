@@ -2,6 +2,7 @@
 
 import asyncio
 
+import aiohttp
 import pytest
 
 from holdfast.core.errors import ConnectError, HoldfastError, without_errno
@@ -17,6 +18,16 @@ async def test_an_error_of_the_system_is_shown_without_its_number() -> None:
     assert (str(shown), shown.for_person()) == (expected, expected)
 
 
+async def test_an_http_connection_that_fails_is_shown_with_its_reason() -> None:
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorError) as caught:
+            await session.get("https://127.0.0.1:1/")
+    shown = ConnectError("The service cannot be reached: {error}.", error=caught.value)
+    expected = "The service cannot be reached: Cannot connect to 127.0.0.1:1: Connection refused."
+    assert (str(shown), shown.for_person()) == (expected, expected)
+    assert shown.text.for_person() == expected
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -28,6 +39,21 @@ async def test_an_error_of_the_system_is_shown_without_its_number() -> None:
             "Multiple exceptions: Connection refused ('::1', 9), No route to host ('10.0.0.1', 9)",
         ),
         ("[Error] stays", "[Error] stays"),
+        (
+            "Cannot connect to host localhost:1 ssl:default [Multiple exceptions: [Errno 111] "
+            "Connect call failed ('::1', 1, 0, 0), [Errno 111] Connect call failed ('127.0.0.1', "
+            "1)]. Wait.",
+            "Cannot connect to localhost:1: Multiple exceptions: Connection refused ('::1', 1, 0, "
+            "0), Connection refused ('127.0.0.1', 1). Wait.",
+        ),
+        (
+            "Cannot connect to host no.example:80 ssl:False [Domain name not found]",
+            "Cannot connect to no.example:80: Domain name not found",
+        ),
+        (
+            "Cannot connect to host 127.0.0.1:1 ssl:default [Connect call failed ('127.0.0.1', 1)]",
+            "Cannot connect to 127.0.0.1:1",
+        ),
     ],
 )
 def test_numbers_are_removed_wherever_they_are(text: str, shown: str) -> None:

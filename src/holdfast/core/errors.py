@@ -18,13 +18,46 @@ _CONNECT_FAILURES = {
 }
 # asyncio's own text, which does not say the reason.
 _CONNECT_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed ")
+# aiohttp's text: the host, how TLS is set up, and the text of the system's error.
+_CANNOT_CONNECT = re.compile(
+    r"Cannot connect to host (\S+) ssl:(?:default|True|False|None|<[^>]*>) "
+    r"\[((?:[^\[\]]|\[[^\]]*\])*)\]"
+)
+_CALL_FAILED = re.compile(r"Connect call failed \(")
 
 
 def without_errno(text: str) -> str:
-    """The text of an error for a person: `OSError` puts the number of its cause in front."""
+    """The text of an error for a person: without the number of its cause, which `OSError` puts in
+    front, and without how aiohttp would have set up TLS."""
+    if "Cannot connect to host " in text:
+        text = _CANNOT_CONNECT.sub(_cannot_connect, text)
     if "[Errno " not in text:
         return text
     return _ERRNO.sub("", _CONNECT_FAILED.sub(_connect_failure, text))
+
+
+def _cannot_connect(found: re.Match[str]) -> str:
+    host, reason = found.groups()
+    # Without its number, the text does not say why.
+    return f"Cannot connect to {host}" + ("" if _CALL_FAILED.match(reason) else f": {reason}")
+
+
+def error_text(error: BaseException) -> str:
+    """`str(error)`, with the reason of a failed connection: an error of aiohttp has the number of
+    its cause, but not in its text."""
+    text = str(error)
+    found = _CANNOT_CONNECT.search(text)
+    if found is None or not isinstance(error, OSError) or not _CALL_FAILED.match(found[2]):
+        return text
+    reason = _CONNECT_FAILURES.get(error.errno or 0)
+    return text if reason is None else f"Cannot connect to {found[1]}: {reason}"
+
+
+def _shown(value: object) -> object:
+    """A value of a message. Only errors of failed connections are replaced by a text."""
+    if isinstance(value, OSError) and (text := error_text(value)) != str(value):
+        return text
+    return value
 
 
 def _connect_failure(found: re.Match[str]) -> str:
@@ -42,6 +75,7 @@ class HoldfastError(Exception):
     """
 
     def __init__(self, message: str, /, **values: object) -> None:
+        values = {name: _shown(value) for name, value in values.items()}
         super().__init__(without_errno(message.format_map(values) if values else message))
         self._template = message
         self._values = values

@@ -14,6 +14,7 @@ from holdfast.core.errors import (
     OutcomeUnknown,
     SendRejected,
     Throttled,
+    error_text,
 )
 from holdfast.core.messages.outbox import OutboundFile
 from holdfast.core.messages.source import AttachmentUnavailable
@@ -185,7 +186,7 @@ class TelegramClient:
     def _redacted(self, error: Exception) -> str:
         """The error as a text that may be shown: some errors contain the whole URL, with the
         token."""
-        words = str(error) or type(error).__name__
+        words = error_text(error) or type(error).__name__
         return words.replace(self._token.reveal(), "…")
 
     @property
