@@ -111,6 +111,21 @@ async def test_a_process_is_started_watched_fed_and_killed(new_context: NewConte
     assert len((await do(action="list")).splitlines()) == 2
 
 
+@pytest.mark.parametrize("action", ["poll", "log", "wait", "kill"])
+@pytest.mark.parametrize(("code", "outcome"), [(0, ToolOutcome.OK), (3, ToolOutcome.ERROR)])
+async def test_the_end_of_a_process_has_the_exit_code_and_outcome_of_a_command(
+    new_context: NewContext, action: str, code: int, outcome: ToolOutcome
+) -> None:
+    command = f"read x; exit {code}"
+    await process.run(new_context(), {"action": "start", "command": command})
+    running = await process.run(new_context(), {"action": "poll", "id": "p1"})
+    assert (running.exit_code, running.outcome) == (None, ToolOutcome.OK)
+    await process.run(new_context(), {"action": "write", "id": "p1", "text": "go\n"})
+    await process.run(new_context(), {"action": "wait", "id": "p1"})
+    ended = await process.run(new_context(), {"action": action, "id": "p1"})
+    assert (ended.exit_code, ended.outcome) == (code, outcome), ended.text
+
+
 async def test_a_start_is_repeated_without_a_second_process(new_context: NewContext) -> None:
     """H2: started and never recorded, its process is found by the call."""
     arguments = {"action": "start", "command": "sleep 50"}

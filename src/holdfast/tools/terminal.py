@@ -170,10 +170,20 @@ class ProcessTool:
         if request.action not in ("start", "list") and not request.id:
             raise ToolFailed(f"{request.action} needs the id of a process; list names them")
         try:
-            text, command = await _ACTIONS[request.action](context, request)
-            return ToolOutput(text=text, sources=_network_sources(self._network, command))
+            text, shown = await _ACTIONS[request.action](context, request)
         except RunnerError as error:
             raise ToolFailed(str(error)) from error
+        if shown is None:
+            return ToolOutput(text=text)
+        # A kill shows no output.
+        command = None if request.action == "kill" else shown.command
+        sources = _network_sources(self._network, command)
+        return ToolOutput(
+            text=text,
+            outcome=ToolOutcome.ERROR if shown.exit_code else ToolOutcome.OK,
+            exit_code=shown.exit_code,
+            sources=sources,
+        )
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         """Reading actions run again; a start is looked up; the outcome of a write is unknown."""
@@ -192,8 +202,8 @@ class ProcessTool:
         return None if process is None else ToolOutput(text=_process_line(process))
 
 
-# Each returns its text, and the command whose output is part of it.
-_ActionResult = tuple[str, str | None]
+# Each returns its text, and the process whose output or end it reports.
+_ActionResult = tuple[str, ProcessInfo | None]
 
 
 async def _start(context: ToolContext, request: ProcessArguments) -> _ActionResult:
@@ -208,20 +218,20 @@ async def _list(context: ToolContext, request: ProcessArguments) -> _ActionResul
 
 async def _poll(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     part = await context.sandbox.poll_process(request.id)
-    return _output_text(part), part.process.command
+    return _output_text(part), part.process
 
 
 async def _log(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     part = await context.sandbox.read_process_log(request.id, offset=request.offset)
     span = f"[bytes {part.offset} to {part.next} of {part.size}]"
     lines = (_process_line(part.process), part.output.rstrip("\n"), span)
-    return "\n".join(filter(None, lines)), part.process.command
+    return "\n".join(filter(None, lines)), part.process
 
 
 async def _wait(context: ToolContext, request: ProcessArguments) -> _ActionResult:
     limit = min(max(0.0, request.timeout), MAX_WAIT)
     part = await context.sandbox.wait_for_process(request.id, limit=limit)
-    return _output_text(part), part.process.command
+    return _output_text(part), part.process
 
 
 async def _write(context: ToolContext, request: ProcessArguments) -> _ActionResult:
@@ -230,7 +240,8 @@ async def _write(context: ToolContext, request: ProcessArguments) -> _ActionResu
 
 
 async def _kill(context: ToolContext, request: ProcessArguments) -> _ActionResult:
-    return _process_line(await context.sandbox.kill_process(request.id)), None
+    killed = await context.sandbox.kill_process(request.id)
+    return _process_line(killed), killed
 
 
 _ACTIONS: Mapping[
