@@ -25,6 +25,7 @@ from holdfast.core.ports.command import Query
 from holdfast.core.ports.store_queries import GetContext
 from holdfast.core.secrets import Secret
 from holdfast.core.sessions.reset import ResetMode
+from holdfast.core.turns.external import TaintPolicy
 from holdfast.core.turns.model import AuxiliaryTask
 from holdfast.core.turns.pricing import Price
 from holdfast.core.turns.tool import ReplayClass
@@ -212,6 +213,11 @@ APPLIED: dict[str, tuple[Any, Read]] = {
         lambda gateway, turn: (
             ("simulated:elsewhere",) if gateway.access.may_send_to(ELSEWHERE) else ()
         ),
+    ),
+    "web.deny": (("denied.example",), lambda gateway, turn: gateway.settings.web.deny),
+    "injection.policy": (
+        TaintPolicy.REFUSE,
+        lambda gateway, turn: gateway.settings.injection.policy,
     ),
     "log.level": (
         LogLevel.ERROR,

@@ -266,7 +266,7 @@ def test_the_deletion_of_a_session_costs_what_the_session_has(
         db.execute(
             "INSERT INTO parts (delivery_id, number, session_id, state, updated_at)"
             " SELECT id, 1, session_id, 'sent', 1.0 FROM outbox;"
-            "INSERT INTO approval_rules SELECT id, 'session', id, 'p', 'r', '', 'p', 1.0"
+            "INSERT INTO approval_rules SELECT id, 'session', id, 'p', 'r', '', 'p', 1.0, NULL, 0.0"
             " FROM sessions"
         )
         steps.append(

@@ -464,7 +464,11 @@ async def test_the_rules_of_web_apply_and_the_hosts_of_a_session_are_recorded(
         await use(browsers, action="open", url=site.url)
         denied = await use(browsers, BEN, action="open", url=f"http://localhost:{port}/about")
     assert "web.deny" in denied and site.visits == 0
-    found = [(each.session_id, each.host, bool(each.refused)) for each in contacts]
+    # Chromium contacts its vendor on its own.
+    tried = {"127.0.0.1", "localhost"}
+    found = [
+        (each.session_id, each.host, bool(each.refused)) for each in contacts if each.host in tried
+    ]
     assert found == [(ANN, "127.0.0.1", False), (BEN, "localhost", True)]
 
 
